@@ -64,9 +64,9 @@ type (
 		N    int
 	}
 
-	// BurstEnded ends an act Burst: Ran records left the queue, and Finished
-	// of all the lane's records were finished during the burst. The rest have
-	// calls in flight.
+	// BurstEnded ends an act Burst: Ran records left the queue. Finished of the
+	// lane's records are done and were not reported by Finished; the others
+	// that left the queue have calls in flight.
 	BurstEnded struct {
 		Task     TaskID
 		Ran      int

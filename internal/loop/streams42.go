@@ -1,40 +1,367 @@
 package loop
 
-import "time"
-
-// Streams42 is the stream thread of Kafka Streams 4.2.
-type Streams42 struct{}
-
-// NewStreams42 starts with N = 1 and the commit clock at zero.
-func NewStreams42(set Settings) *Streams42 { return &Streams42{} }
-
-// Step takes the end of the last act and gives the next one.
-func (s *Streams42) Step(now time.Time, in In) Act { return Act{} }
-
-// Reading is what can be seen of a Streams42.
-type Reading struct {
-	N          int       // numIterations: the records of each task in a pass
-	LastPoll   time.Time // when the last poll began, as the thread remembers it
-	LastCommit time.Time // when the commit clock was restarted; zero: never
-	Pass       int       // passes since the thread began
-	Queued     int       // records waiting in all tasks
-	Tasks      int       // tasks that are ready
-	State      State
-}
-
-// State is the state of the thread, under Kafka Streams' names.
-type State int8
-
-// The states that matter to the loop.
-const (
-	Starting State = iota
-	PartitionsRevoked
-	PartitionsAssigned
-	Running
+import (
+	"fmt"
+	"slices"
+	"time"
 )
 
-// N is the number of records of each task in a pass.
-func (s *Streams42) N() int { return 1 }
+// State is the state of a stream thread, under Kafka Streams' names.
+type State int8
 
-// Reading shows the state.
-func (s *Streams42) Reading() Reading { return Reading{} }
+// The states that the loop passes through.
+const (
+	Starting           State = iota // subscribed, nothing assigned yet
+	PartitionsRevoked               // tasks were taken and nothing was given back yet: no passes
+	PartitionsAssigned              // some tasks are still being restored
+	Running                         // all tasks are ready
+)
+
+// String is the state as Kafka Streams logs it.
+func (s State) String() string {
+	switch s {
+	case Starting:
+		return "STARTING"
+	case PartitionsRevoked:
+		return "PARTITIONS_REVOKED"
+	case PartitionsAssigned:
+		return "PARTITIONS_ASSIGNED"
+	case Running:
+		return "RUNNING"
+	}
+	return fmt.Sprintf("STATE(%d)", int8(s))
+}
+
+// Streams42 is the stream thread of Kafka Streams 4.2 (StreamThread.runOnce,
+// TaskExecutor, at-least-once, state updater on), as a value. Its one memory
+// between polls is N, the number of records of each task in a pass:
+//
+//	row  records in the pass  late (more than M/2 since the poll)  committed or punctuated  N       next
+//	1    none                 -                                    -                        stays   poll
+//	2    some                 yes                                  -                        halves  poll
+//	3    some                 no                                   yes                      halves  pass
+//	4    some                 no                                   no, or -1                grows   pass
+//	5    the pass or its commit failed                                                      stays   poll
+//	6    state PARTITIONS_REVOKED: no pass                                                  stays   poll
+//
+// N has no upper bound, falls to no less than 1, and is carried over polls,
+// rebalances and evictions: only a new thread begins with 1. That is the trap
+// which PerCall does not have: N learned at 10 ms a call is still in force when
+// a call takes 10 s, and nothing looks at a clock inside a pass.
+type Streams42 struct {
+	set   Settings
+	state State
+	waits Kind // the act that is being executed; 0 before Started
+
+	n          int
+	lastPoll   time.Time
+	lastCommit time.Time // zero until the first check, which is therefore always due
+	tasks      []task42  // ready ones, in task order
+	restoring  []TaskID  // assigned, not handed over yet
+
+	rebalancing bool
+
+	// The pass that is going on.
+	next      int // index of the task to look at next
+	processed int
+	fired     int
+	requested bool // user code asked for a commit since the last one
+	due       bool // the commit that is being executed restarts the clock
+
+	pause, resume []TaskID // buffers for Act
+	seen          Reading  // the counters
+}
+
+type task42 struct {
+	id     TaskID
+	queued int
+	dirty  bool // processed or punctuated something since the last commit
+	paused bool // the shell was told to fetch no more
+}
+
+// Reading is what can be seen of a Streams42 at a moment.
+type Reading struct {
+	N           int       // numIterations: records of each task in a pass
+	State       State     //
+	LastPoll    time.Time // when the thread last went to poll
+	LastCommit  time.Time // when the commit clock was last restarted; zero: never
+	Tasks       int       // tasks that are ready
+	Restoring   int       // tasks assigned but not handed over
+	Queued      int       // records waiting in all queues
+	Rebalancing bool      // commits answer -1 for now
+
+	Polls     int // polls since the thread began
+	Passes    int // passes that processed something
+	Processed int // records
+	Commits   int // commits that committed something
+	Blocked   int // commits that were due while a rebalance was in progress
+	Fences    int // times that the thread found itself out of the group, by a commit or otherwise
+}
+
+// NewStreams42 is a new thread: N is 1 and the commit clock stands at zero.
+// Its first input is Started.
+func NewStreams42(set Settings) *Streams42 {
+	return &Streams42{set: set.WithDefaults(), n: 1}
+}
+
+// N is the number of records of each task in the present or next pass.
+func (s *Streams42) N() int { return s.n }
+
+// Reading shows the state and the counters.
+func (s *Streams42) Reading() Reading {
+	r := s.seen
+	r.N, r.State, r.LastPoll, r.LastCommit = s.n, s.state, s.lastPoll, s.lastCommit
+	r.Tasks, r.Restoring, r.Rebalancing = len(s.tasks), len(s.restoring), s.rebalancing
+	for i := range s.tasks {
+		r.Queued += s.tasks[i].queued
+	}
+	return r
+}
+
+// Step takes the outcome of the act that Step returned last (Started at first)
+// and returns the next act. It panics when the input does not belong to that
+// act.
+func (s *Streams42) Step(now time.Time, in In) Act {
+	switch in := in.(type) {
+	case Started:
+		s.expect(0, in)
+		return s.poll(now)
+	case Polled:
+		s.expect(Poll, in)
+		s.polled(&in)
+		if s.state == PartitionsRevoked {
+			return s.poll(now) // row 6
+		}
+		return s.pass(now)
+	case Processed:
+		s.expect(Process, in)
+		s.ran(&in)
+		return s.process(now)
+	case Punctuated:
+		s.expect(Punctuate, in)
+		s.punctuated(&in)
+		return s.maybeCommit(now)
+	case Committed:
+		s.expect(Commit, in)
+		if in.Failed {
+			return s.fence() // row 5
+		}
+		return s.committed(now, in.Tasks)
+	case Migrated:
+		return s.fence() // row 5
+	case Fenced:
+		s.expect(Fence, in)
+		return s.poll(now)
+	}
+	panic(fmt.Sprintf("loop: Streams42 does not take %T", in))
+}
+
+func (s *Streams42) expect(waits Kind, in In) {
+	if s.waits != waits {
+		panic(fmt.Sprintf("loop: Streams42 got %T while the shell executes %q", in, s.waits))
+	}
+}
+
+// poll begins a turn of runOnce. The thread's own poll clock is read here,
+// before the consumer is called, so it runs slightly ahead of the consumer's.
+func (s *Streams42) poll(now time.Time) Act {
+	s.waits = Poll
+	s.lastPoll = now
+	s.seen.Polls++
+	act := Act{Kind: Poll, Timeout: s.set.PollTimeout}
+	if s.state == PartitionsRevoked {
+		act.Timeout = 0
+	}
+	s.pause, s.resume = s.pause[:0], s.resume[:0]
+	for i := range s.tasks {
+		t := &s.tasks[i]
+		over := t.queued > s.set.BufferedRecords
+		if over && !t.paused {
+			s.pause = append(s.pause, t.id)
+		} else if !over && t.paused {
+			s.resume = append(s.resume, t.id)
+		}
+		t.paused = over
+	}
+	act.Pause, act.Resume = s.pause, s.resume
+	return act
+}
+
+func (s *Streams42) polled(in *Polled) {
+	if in.Lost {
+		// onPartitionsLost closes the tasks and changes no state.
+		s.tasks, s.restoring = s.tasks[:0], s.restoring[:0]
+	}
+	if len(in.Revoked) > 0 {
+		s.drop(in.Revoked)
+		s.state = PartitionsRevoked
+	}
+	if len(in.Assigned) > 0 {
+		s.restoring = append(s.restoring, in.Assigned...)
+		s.state = PartitionsAssigned
+	}
+	for _, id := range in.HandedOver {
+		s.handOver(id)
+	}
+	s.rebalancing = in.Rebalancing
+	if s.state == PartitionsAssigned || s.state == PartitionsRevoked && !s.rebalancing {
+		if len(s.restoring) == 0 {
+			s.state = Running
+		}
+	}
+	for _, d := range in.Records {
+		t := s.find(d.Task)
+		if t == nil {
+			panic(fmt.Sprintf("loop: %d records for task %s, which was not handed over", d.Records, d.Task))
+		}
+		t.queued += d.Records
+	}
+}
+
+func (s *Streams42) drop(ids []TaskID) {
+	gone := func(id TaskID) bool { return slices.Contains(ids, id) }
+	s.tasks = slices.DeleteFunc(s.tasks, func(t task42) bool { return gone(t.id) })
+	s.restoring = slices.DeleteFunc(s.restoring, gone)
+}
+
+func (s *Streams42) handOver(id TaskID) {
+	if i := slices.Index(s.restoring, id); i >= 0 {
+		s.restoring = slices.Delete(s.restoring, i, i+1)
+	}
+	i, found := slices.BinarySearchFunc(s.tasks, id, func(t task42, id TaskID) int { return t.id.Compare(id) })
+	if found {
+		panic(fmt.Sprintf("loop: task %s was handed over twice", id))
+	}
+	s.tasks = slices.Insert(s.tasks, i, task42{id: id})
+}
+
+func (s *Streams42) find(id TaskID) *task42 {
+	if len(s.tasks) == 1 && s.tasks[0].id == id {
+		return &s.tasks[0]
+	}
+	i, found := slices.BinarySearchFunc(s.tasks, id, func(t task42, id TaskID) int { return t.id.Compare(id) })
+	if !found {
+		return nil
+	}
+	return &s.tasks[i]
+}
+
+// pass begins a pass: up to N records of each task in task order.
+func (s *Streams42) pass(now time.Time) Act {
+	s.next, s.processed, s.fired = 0, 0, 0
+	return s.process(now)
+}
+
+func (s *Streams42) process(now time.Time) Act {
+	for s.next < len(s.tasks) {
+		t := &s.tasks[s.next]
+		s.next++
+		if t.queued > 0 {
+			s.waits = Process
+			return Act{Kind: Process, Task: t.id, Max: s.n}
+		}
+	}
+	if s.processed > 0 {
+		s.seen.Passes++
+	}
+	if s.set.Punctuates {
+		s.waits = Punctuate
+		return Act{Kind: Punctuate}
+	}
+	return s.maybeCommit(now)
+}
+
+func (s *Streams42) ran(in *Processed) {
+	t := s.find(in.Task)
+	if t == nil || in.Records > s.n || in.Records+in.Left != t.queued {
+		panic(fmt.Sprintf("loop: task %s ran %d and has %d left, contrary to what was delivered", in.Task, in.Records, in.Left))
+	}
+	t.queued = in.Left
+	if in.Records > 0 {
+		t.dirty = true
+	}
+	s.processed += in.Records
+	s.seen.Processed += in.Records
+	s.requested = s.requested || in.CommitRequested
+}
+
+func (s *Streams42) punctuated(in *Punctuated) {
+	s.fired = in.Fired
+	s.requested = s.requested || in.CommitRequested
+	for i := range s.tasks {
+		s.tasks[i].dirty = s.tasks[i].dirty || in.Fired > 0
+	}
+}
+
+// maybeCommit asks for a commit when the commit clock has passed
+// commit.interval.ms, or when user code wants one. A commit that nobody needs
+// still restarts the clock; one that meets a rebalance does not.
+func (s *Streams42) maybeCommit(now time.Time) Act {
+	s.due = s.lastCommit.IsZero() || now.Sub(s.lastCommit) > s.set.CommitInterval
+	needed := false
+	for i := range s.tasks {
+		needed = needed || s.tasks[i].dirty
+	}
+	switch {
+	case !s.due && !(s.requested && needed):
+		return s.decide(now, 0)
+	case s.rebalancing:
+		s.seen.Blocked++
+		return s.decide(now, -1)
+	case !needed:
+		s.lastCommit = now
+		return s.decide(now, 0)
+	}
+	s.waits = Commit
+	return Act{Kind: Commit}
+}
+
+func (s *Streams42) committed(now time.Time, tasks int) Act {
+	if tasks < 0 {
+		s.seen.Blocked++
+		return s.decide(now, tasks)
+	}
+	if tasks > 0 {
+		s.seen.Commits++
+		for i := range s.tasks {
+			s.tasks[i].dirty = false
+		}
+		s.requested = false
+	}
+	if s.due {
+		s.lastCommit = now // also after a commit that timed out
+	}
+	return s.decide(now, tasks)
+}
+
+// decide is the table above: what becomes of N, and whether to poll.
+func (s *Streams42) decide(now time.Time, committed int) Act {
+	if s.processed == 0 {
+		return s.poll(now) // row 1
+	}
+	if now.Sub(s.lastPoll) > s.set.MaxPollInterval/2 {
+		s.halve()
+		return s.poll(now) // row 2
+	}
+	if committed > 0 || s.fired > 0 {
+		s.halve() // row 3
+	} else {
+		s.n++ // row 4
+	}
+	return s.pass(now)
+}
+
+func (s *Streams42) halve() {
+	if s.n > 1 {
+		s.n /= 2
+	}
+}
+
+// fence forgets the tasks. N, the commit clock and the state stay as they are.
+func (s *Streams42) fence() Act {
+	s.waits = Fence
+	s.seen.Fences++
+	s.tasks, s.restoring = s.tasks[:0], s.restoring[:0]
+	s.requested = false
+	return Act{Kind: Fence}
+}
