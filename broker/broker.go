@@ -1,0 +1,206 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"strconv"
+	"sync"
+
+	"github.com/rondo-streams/rondo/cause"
+	"github.com/rondo-streams/rondo/internal/journal"
+)
+
+// Broker is a running broker.
+type Broker struct {
+	config   Config
+	settings *settings
+	log      *slog.Logger
+	journal  *journal.Log
+	meta     *metadata
+	groups   *coordinator
+	table    map[int16]served
+	stats    counters
+	maxFrame int32 // socket.request.max.bytes
+
+	listener net.Listener
+	host     string // advertised
+	port     int32
+
+	mu      sync.Mutex
+	conns   map[*conn]struct{}
+	closing bool
+	running sync.WaitGroup
+	closed  sync.Once
+	err     error // of Close
+}
+
+// Start opens the log in c.Dir, recovers what is there, and listens. The
+// broker runs until Close, or until ctx is done. Errors name the setting or
+// the file that is at fault.
+func Start(ctx context.Context, c Config) (*Broker, error) {
+	b := &Broker{config: c, conns: map[*conn]struct{}{}}
+	if err := b.configure(); err != nil {
+		return nil, err
+	}
+	if err := b.open(); err != nil {
+		return nil, err
+	}
+	b.running.Add(1)
+	go b.accept()
+	context.AfterFunc(ctx, func() { b.Close() }) //nolint:errcheck // Close keeps its error for the caller of Close
+	return b, nil
+}
+
+func (b *Broker) configure() error {
+	c := &b.config
+	if c.Dir == "" && c.FS == nil {
+		return errors.New("start broker: no directory for the log: set Config.Dir")
+	}
+	if c.Listen == "" {
+		c.Listen = "127.0.0.1:9092"
+	}
+	if c.NodeID == 0 {
+		c.NodeID = 1
+	}
+	if c.ListenFunc == nil {
+		if err := checkLoopback(c.Listen, c.AllowRemote); err != nil {
+			return err
+		}
+		c.ListenFunc = net.Listen
+	}
+	b.log = c.Logger
+	if b.log == nil {
+		b.log = slog.Default()
+	}
+	s, err := parseSettings(c.Properties)
+	if err != nil {
+		return fmt.Errorf("start broker: %w", err)
+	}
+	b.settings = s
+	b.maxFrame = int32(s.int("socket.request.max.bytes"))
+	b.table = dispatch()
+	return nil
+}
+
+// open brings up everything from the log to the listener, and takes it down
+// again when a part of it fails.
+func (b *Broker) open() (err error) {
+	c := b.config
+	b.journal, err = journal.Open(journal.Config{Dir: c.Dir, FS: c.FS, Flush: c.Flush, FlushInterval: c.FlushInterval, Logger: b.log})
+	if err != nil {
+		return fmt.Errorf("start broker: %w", err)
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, b.journal.Close())
+		}
+	}()
+	if b.meta, err = openMetadata(b); err != nil {
+		return fmt.Errorf("start broker: %w", err)
+	}
+	if b.listener, err = c.ListenFunc("tcp", c.Listen); err != nil {
+		b.meta.close()
+		return fmt.Errorf("start broker: listen: %w (Config.Listen, --listen)", err)
+	}
+	if err = b.advertise(); err != nil {
+		b.meta.close()
+		return errors.Join(err, b.listener.Close())
+	}
+	b.groups = newCoordinator(b)
+	return nil
+}
+
+func (b *Broker) advertise() error {
+	addr := b.config.Advertise
+	if addr == "" {
+		addr = b.listener.Addr().String()
+	}
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return fmt.Errorf("start broker: advertised address %q: %w: want host:port", addr, err)
+	}
+	n, err := strconv.ParseUint(port, 10, 16)
+	if err != nil {
+		return fmt.Errorf("start broker: advertised address %q: port: %w", addr, err)
+	}
+	b.host, b.port = host, int32(n)
+	return nil
+}
+
+func checkLoopback(addr string, allowed bool) error {
+	if allowed {
+		return nil
+	}
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return fmt.Errorf("start broker: listen address %q: %w: want host:port", addr, err)
+	}
+	if ip := net.ParseIP(host); host == "localhost" || ip != nil && ip.IsLoopback() {
+		return nil
+	}
+	return fmt.Errorf("start broker: %q can be reached from other machines, and there is no authentication: listen on 127.0.0.1, or allow it with Config.AllowRemote (--allow-remote)", addr)
+}
+
+func (b *Broker) accept() {
+	defer b.running.Done()
+	for {
+		nc, err := b.listener.Accept()
+		if err != nil {
+			if !errors.Is(err, net.ErrClosed) {
+				b.log.Error("accept", "cause", err)
+			}
+			return
+		}
+		c := newConn(b, nc)
+		b.mu.Lock()
+		if b.closing {
+			b.mu.Unlock()
+			nc.Close() //nolint:errcheck // the broker is going away
+			return
+		}
+		b.conns[c] = struct{}{}
+		b.running.Add(1)
+		b.mu.Unlock()
+		b.stats.connectionsAccepted.Add(1)
+		go func() {
+			defer b.running.Done()
+			c.serve()
+			b.mu.Lock()
+			delete(b.conns, c)
+			b.mu.Unlock()
+		}()
+	}
+}
+
+// Addr is the host:port that clients are told to connect to.
+func (b *Broker) Addr() string { return net.JoinHostPort(b.host, strconv.Itoa(int(b.port))) }
+
+// Events returns the last rebalances, oldest first.
+func (b *Broker) Events() []cause.Event { return b.groups.events() }
+
+// Close stops listening, hangs up on every client, ends the coordinator and
+// closes the log. Everything that was acknowledged is on disk. Further calls
+// wait for the first and return its error.
+func (b *Broker) Close() error {
+	b.closed.Do(func() {
+		b.mu.Lock()
+		b.closing = true
+		conns := make([]*conn, 0, len(b.conns))
+		for c := range b.conns {
+			conns = append(conns, c)
+		}
+		b.mu.Unlock()
+		err := b.listener.Close()
+		for _, c := range conns {
+			c.hangUp()
+		}
+		b.running.Wait()
+		b.groups.close()
+		b.meta.close()
+		b.err = errors.Join(err, b.journal.Close())
+	})
+	return b.err
+}

@@ -1,0 +1,54 @@
+package broker
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/rondo-streams/rondo/internal/journal"
+)
+
+// topicID is a topic's id on the wire.
+type topicID [16]byte
+
+// partition is one partition of a topic, with its log.
+type partition struct {
+	index int32
+	epoch int32 // leader epoch: 0 for ever on a single node
+	log   *journal.Partition
+}
+
+// topic is one topic as it was when the catalog was made. It never changes.
+type topic struct {
+	name       string
+	id         topicID
+	internal   bool // __consumer_offsets, __transaction_state
+	configs    map[string]string
+	settings   topicSettings // configs over the broker's, parsed
+	partitions []*partition
+}
+
+// partition returns a partition by number, nil when there is none.
+func (t *topic) partition(n int32) *partition {
+	if t == nil || n < 0 || int(n) >= len(t.partitions) {
+		return nil
+	}
+	return t.partitions[n]
+}
+
+// catalog is all metadata at one moment. It is immutable: readers take it once
+// and see one state.
+type catalog struct {
+	clusterID string
+	version   int64
+	byName    map[string]*topic
+	byID      map[topicID]*topic
+	groups    map[string]map[string]string // configs of groups
+	brokers   map[string]map[string]string // dynamic configs of brokers; "" is the default of the cluster
+	nextPID   int64                        // end of the reserved producer ids
+}
+
+// topic returns a topic by name, nil when there is none.
+func (c *catalog) topic(name string) *topic { return c.byName[name] }
+
+// names lists the topics in order.
+func (c *catalog) names() []string { return slices.Sorted(maps.Keys(c.byName)) }

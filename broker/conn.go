@@ -1,0 +1,323 @@
+package broker
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/rondo-streams/rondo/internal/wire"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+const (
+	// readBuffer is what an idle connection holds; larger frames are read
+	// straight into memory of their own.
+	readBuffer = 4 << 10
+	// frameStep is how much of a frame is believed before it has arrived: a
+	// size is only a claim.
+	frameStep = 1 << 20
+	// coldFrame is the largest frame of every API but Produce and Fetch. The
+	// decoded form of a request takes up to a hundred times its bytes.
+	coldFrame = 4 << 20
+	// pipelined is how many Produce requests of one connection may wait for
+	// the journal together.
+	pipelined = 16
+)
+
+// conn is one connection. Its goroutine reads and serves; whoever answers a
+// parked request starts a short-lived writer.
+type conn struct {
+	b      *Broker
+	nc     net.Conn
+	br     *bufio.Reader
+	host   string
+	idle   time.Duration // connections.max.idle.ms
+	seen   time.Time     // when the read deadline was last moved
+	served chan struct{} // one token: the queue has got shorter
+
+	mu       sync.Mutex
+	queue    []*request // unanswered, oldest first
+	writing  bool       // somebody is writing answers
+	handling bool       // the reader is in a handler and will write what it answers
+	gone     bool
+}
+
+func newConn(b *Broker, nc net.Conn) *conn {
+	host := nc.RemoteAddr().String()
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		host = h
+	}
+	return &conn{
+		b: b, nc: nc, br: bufio.NewReaderSize(nc, readBuffer), host: "/" + host,
+		idle: b.settings.duration("connections.max.idle.ms"), served: make(chan struct{}, 1),
+	}
+}
+
+// serve reads requests until the client or the broker hangs up.
+func (c *conn) serve() {
+	err := c.loop()
+	c.hangUp()
+	switch {
+	case err == nil, errors.Is(err, io.EOF), errors.Is(err, net.ErrClosed), isReset(err):
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		c.b.log.Debug("connection closed", "remote", c.nc.RemoteAddr().String(), "cause", "connections.max.idle.ms without a request")
+	default:
+		c.b.stats.connectionsBroken.Add(1)
+		c.b.log.Debug("connection closed", "remote", c.nc.RemoteAddr().String(), "cause", err)
+	}
+}
+
+func (c *conn) loop() error {
+	for {
+		frame, err := c.readFrame()
+		if err != nil {
+			return err
+		}
+		rq, err := c.decode(frame)
+		if err != nil {
+			return err
+		}
+		if !c.enqueue(rq) {
+			return nil
+		}
+		if err := c.handle(rq); err != nil {
+			return err
+		}
+	}
+}
+
+// readFrame reads one frame. Memory grows with what arrives, not with what the
+// size claims.
+func (c *conn) readFrame() ([]byte, error) {
+	var head [wire.SizeBytes]byte
+	if err := c.readIdle(head[:]); err != nil {
+		return nil, err
+	}
+	size, err := wire.FrameSize(head, c.b.maxFrame)
+	if err != nil {
+		return nil, err
+	}
+	key, err := c.br.Peek(min(2, size))
+	if err != nil {
+		return nil, err
+	}
+	if size > coldFrame && (len(key) < 2 || key[0] != 0 || key[1] > 1) {
+		return nil, fmt.Errorf("read frame: %d bytes, more than the %d that only Produce and Fetch may have: %w", size, coldFrame, wire.ErrFrame)
+	}
+	frame := make([]byte, min(size, frameStep))
+	for n := 0; ; {
+		if _, err := io.ReadFull(c.br, frame[n:]); err != nil {
+			return nil, err
+		}
+		if n = len(frame); n == size {
+			return frame, nil
+		}
+		grown := make([]byte, min(size, 4*n))
+		copy(grown, frame)
+		frame = grown
+	}
+}
+
+// readIdle reads the size of the next frame, for as long as connections may be
+// idle, or longer while a request is unanswered.
+func (c *conn) readIdle(b []byte) error {
+	for n := 0; n < len(b); {
+		if now := time.Now(); c.idle > 0 && now.Sub(c.seen) > c.idle/8 {
+			c.seen = now
+			if err := c.nc.SetReadDeadline(now.Add(c.idle)); err != nil {
+				return err
+			}
+		}
+		m, err := c.br.Read(b[n:])
+		n += m
+		if errors.Is(err, os.ErrDeadlineExceeded) && c.busy() {
+			c.seen = time.Time{}
+			continue
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *conn) busy() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.queue) > 0
+}
+
+// decode makes a request of a frame. An error closes the connection.
+func (c *conn) decode(frame []byte) (*request, error) {
+	h, body, err := wire.PeekHeader(frame)
+	if err != nil {
+		return nil, err
+	}
+	row, ok := c.b.table[h.Key]
+	if !ok {
+		return nil, fmt.Errorf("read request: API key %d version %d is not served: %w", h.Key, h.Version, wire.ErrFrame)
+	}
+	rq := &request{
+		conn: c, key: h.Key, version: h.Version, correlationID: h.CorrelationID,
+		clientID: h.ClientID, host: c.host, at: time.Now(),
+	}
+	c.b.stats.requests.Add(1)
+	if h.Version < row.Min || h.Version > row.Max {
+		if h.Key != wire.APIVersions {
+			return nil, fmt.Errorf("read request: %s version %d is not served: %w", row.Name, h.Version, wire.ErrFrame)
+		}
+		rq.unknownVersion = true
+		return rq, nil
+	}
+	if h.Version >= row.Flexible {
+		if body, err = wire.SkipTags(body); err != nil {
+			return nil, err
+		}
+		rq.flexible = true
+	}
+	if h.Key == wire.Produce && h.Version < firstProduce {
+		return nil, fmt.Errorf("read request: Produce version %d is listed for old clients but not served: %w", h.Version, wire.ErrFrame)
+	}
+	rq.msg = kmsg.RequestForKey(h.Key)
+	rq.msg.SetVersion(h.Version)
+	if err := rq.msg.ReadFrom(body); err != nil {
+		return nil, fmt.Errorf("read request: %s version %d: %w: %w", row.Name, h.Version, err, wire.ErrFrame)
+	}
+	return rq, nil
+}
+
+// enqueue waits for the requests before this one, unless all of them and this
+// one are Produce requests, which the journal may take together. It reports
+// false when the connection is gone.
+func (c *conn) enqueue(rq *request) bool {
+	for {
+		c.mu.Lock()
+		n := len(c.queue)
+		if c.gone {
+			c.mu.Unlock()
+			return false
+		}
+		if n == 0 || n < pipelined && rq.key == wire.Produce && c.queue[n-1].key == wire.Produce {
+			c.queue = append(c.queue, rq)
+			c.handling = true
+			c.mu.Unlock()
+			return true
+		}
+		c.mu.Unlock()
+		<-c.served
+	}
+}
+
+// handle calls the handler and writes what it answered on the spot.
+func (c *conn) handle(rq *request) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			c.b.log.Error("handler panicked, closing the connection", "api", rq.key, "version", rq.version, "panic", p, "stack", string(debug.Stack()))
+			err = fmt.Errorf("serve API %d version %d: panic: %v", rq.key, rq.version, p)
+		}
+	}()
+	c.b.table[rq.key].handle(c.b, rq)
+	c.mu.Lock()
+	c.handling = false
+	mine := !c.writing && len(c.queue) > 0 && c.queue[0].done
+	c.writing = c.writing || mine
+	c.mu.Unlock()
+	if mine {
+		c.write()
+	}
+	return nil
+}
+
+// answered is called by a request that has got its answer.
+func (c *conn) answered(rq *request, a answer) {
+	c.mu.Lock()
+	rq.answer, rq.done = a, true
+	start := !c.writing && !c.handling && !c.gone && c.queue[0].done
+	c.writing = c.writing || start
+	c.mu.Unlock()
+	if start {
+		go c.write()
+	}
+}
+
+// write writes the answers that are due, in the order of their requests, and
+// returns when the oldest request has none yet.
+func (c *conn) write() {
+	for {
+		c.mu.Lock()
+		var out net.Buffers
+		closing, n := false, 0
+		for ; n < len(c.queue) && c.queue[n].done && !closing; n++ {
+			out = append(out, c.queue[n].answer.frame...)
+			closing = c.queue[n].answer.close
+		}
+		if n == 0 || c.gone {
+			c.writing = false
+			c.mu.Unlock()
+			return
+		}
+		c.mu.Unlock()
+		err := c.send(out)
+		c.mu.Lock()
+		clear(c.queue[:n])
+		c.queue = append(c.queue[:0], c.queue[n:]...)
+		c.mu.Unlock()
+		if err != nil || closing {
+			c.hangUp()
+		}
+		select {
+		case c.served <- struct{}{}:
+		default:
+		}
+	}
+}
+
+func (c *conn) send(out net.Buffers) error {
+	if len(out) == 0 {
+		return nil
+	}
+	if c.idle > 0 {
+		if err := c.nc.SetWriteDeadline(time.Now().Add(c.idle)); err != nil {
+			return err
+		}
+	}
+	n, err := out.WriteTo(c.nc)
+	c.b.stats.bytesOut.Add(n)
+	return err
+}
+
+// hangUp closes the connection and lets go of everything that waits for it.
+func (c *conn) hangUp() {
+	c.mu.Lock()
+	if c.gone {
+		c.mu.Unlock()
+		return
+	}
+	c.gone = true
+	var cancels []func()
+	for _, rq := range c.queue {
+		if rq.cancel != nil {
+			cancels = append(cancels, rq.cancel)
+		}
+	}
+	c.mu.Unlock()
+	c.nc.Close() //nolint:errcheck // nobody is left to tell
+	for _, cancel := range cancels {
+		cancel()
+	}
+	select {
+	case c.served <- struct{}{}:
+	default:
+	}
+}
+
+func isReset(err error) bool {
+	var op *net.OpError
+	return errors.As(err, &op) && !op.Timeout()
+}

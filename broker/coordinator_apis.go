@@ -1,0 +1,4 @@
+package broker
+
+// groupAPIs lists the APIs of the group coordinator.
+func groupAPIs() []api { return nil }

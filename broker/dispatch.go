@@ -1,0 +1,43 @@
+package broker
+
+import "github.com/rondo-streams/rondo/internal/wire"
+
+// handler serves one API. It must not block; it answers through the request,
+// now or later.
+type handler func(*Broker, *request)
+
+// api is one row of the dispatch table.
+type api struct {
+	key    int16
+	handle handler
+}
+
+// ownAPIs are the APIs of this file's side of the house: data path, metadata
+// and administration. groupAPIs (coordinator_apis.go) lists those of the group
+// coordinator.
+func ownAPIs() []api {
+	return []api{}
+}
+
+// served is a row of the table in use: an API of Kafka 4.2 with its handler.
+type served struct {
+	wire.API
+	handle handler
+}
+
+// dispatch is the table of the APIs that this broker serves, by key. The
+// ranges of versions are Kafka's, whole: an API is there in every version that
+// Kafka 4.2 advertises, or not at all.
+func dispatch() map[int16]served {
+	handlers := map[int16]handler{}
+	for _, a := range append(ownAPIs(), groupAPIs()...) {
+		handlers[a.key] = a.handle
+	}
+	table := map[int16]served{}
+	for _, a := range wire.Kafka42() {
+		if h, ok := handlers[a.Key]; ok {
+			table[a.Key] = served{API: a, handle: h}
+		}
+	}
+	return table
+}

@@ -1,0 +1,89 @@
+package broker
+
+import (
+	"encoding/binary"
+	"net"
+	"sync/atomic"
+	"time"
+
+	"github.com/rondo-streams/rondo/internal/wire"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// request is one request on its way through the broker.
+type request struct {
+	conn           *conn
+	key            int16
+	version        int16
+	correlationID  int32
+	clientID       string
+	host           string       // of the client, as Kafka shows it: "/127.0.0.1"
+	at             time.Time    // when its frame was complete
+	msg            kmsg.Request // decoded; its byte slices point into the frame
+	flexible       bool         // the response header has tags
+	unknownVersion bool         // an ApiVersions request in a version that nobody knows
+
+	replied atomic.Bool // by reply, drop or silence: exactly once
+
+	// Under conn.mu.
+	answer answer
+	done   bool
+	cancel func() // lets go of what is parked when the client hangs up
+}
+
+// answer is what leaves for a request.
+type answer struct {
+	frame net.Buffers // the response with its size in front; nil: say nothing
+	close bool        // hang up instead
+}
+
+// reply answers the request. It may be called from any goroutine, at once or
+// later, exactly once; it never blocks. The response must not be changed
+// afterwards.
+func (rq *request) reply(resp kmsg.Response) {
+	resp.SetVersion(rq.version)
+	rq.finish(answer{frame: net.Buffers{rq.encode(resp)}})
+}
+
+// replyVersion is reply in another version than the one that was asked in.
+func (rq *request) replyVersion(resp kmsg.Response, version int16) {
+	resp.SetVersion(version)
+	rq.finish(answer{frame: net.Buffers{rq.encode(resp)}})
+}
+
+// replyFrame answers with a response that the handler has encoded itself, size
+// and header included.
+func (rq *request) replyFrame(frame net.Buffers) { rq.finish(answer{frame: frame}) }
+
+// drop closes the connection: the protocol has no answer.
+func (rq *request) drop() { rq.finish(answer{close: true}) }
+
+// silence ends the request without an answer (acks=0).
+func (rq *request) silence() { rq.finish(answer{}) }
+
+// onHangUp names what to do when the client hangs up before it was answered.
+func (rq *request) onHangUp(cancel func()) {
+	rq.conn.mu.Lock()
+	gone := rq.conn.gone
+	rq.cancel = cancel
+	rq.conn.mu.Unlock()
+	if gone {
+		cancel()
+	}
+}
+
+func (rq *request) finish(a answer) {
+	if rq.replied.Swap(true) {
+		rq.conn.b.log.Error("a request was answered twice, the first answer stands", "api", rq.key, "version", rq.version)
+		return
+	}
+	rq.conn.answered(rq, a)
+}
+
+func (rq *request) encode(resp kmsg.Response) []byte {
+	frame := make([]byte, wire.SizeBytes, 256)
+	frame = wire.AppendResponseHeader(frame, rq.key, rq.correlationID, rq.flexible)
+	frame = resp.AppendTo(frame)
+	binary.BigEndian.PutUint32(frame, uint32(len(frame)-wire.SizeBytes))
+	return frame
+}

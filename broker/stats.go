@@ -1,0 +1,30 @@
+package broker
+
+import (
+	"sync/atomic"
+
+	"github.com/rondo-streams/rondo/internal/journal"
+)
+
+// Stats are the broker's counters since it started.
+type Stats struct {
+	Connections         int64 // open now
+	ConnectionsAccepted int64
+	ConnectionsBroken   int64 // closed because of what was sent
+	Requests            int64
+	BytesOut            int64
+	ProduceBatches      int64
+	ProduceBytes        int64
+	FetchBytes          int64
+	Topics              int
+	Partitions          int
+	FetchSessions       int
+	Journal             journal.Stats
+}
+
+type counters struct {
+	connectionsAccepted, connectionsBroken atomic.Int64
+	requests, bytesOut                     atomic.Int64
+	produceBatches, produceBytes           atomic.Int64
+	fetchBytes                             atomic.Int64
+}
