@@ -1,0 +1,2 @@
+// Package journal is the broker's durable log.
+package journal
