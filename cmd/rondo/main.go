@@ -1,0 +1,118 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/alecthomas/kong"
+)
+
+// command is the whole command line: one field a verb.
+type command struct {
+	Demo    demoCmd    `cmd:"" help:"Show the main job: records through a service that slows down, on the embedded broker or any Kafka."`
+	Serve   serveCmd   `cmd:"" help:"Serve the durable single-node broker to any Kafka client."`
+	Produce produceCmd `cmd:"" help:"Write records from files or standard input to a topic."`
+	Consume consumeCmd `cmd:"" help:"Read records from a topic to standard output."`
+	Stub    stubCmd    `cmd:"" help:"Serve an HTTP scoring service whose latency and failures can be set while it runs."`
+	Version versionCmd `cmd:"" help:"Print the version."`
+	Help    helpCmd    `cmd:"" help:"Print a page of help: exit-codes, environment."`
+
+	Instance instanceCmd `cmd:"" hidden:"" help:"One instance of the demonstration; rondo demo starts it."`
+
+	LogLevel  string `default:"warn" enum:"debug,info,warn,error" env:"RONDO_LOG_LEVEL" help:"Least severity of log lines on standard error (${enum})."`
+	LogFormat string `default:"text" enum:"text,json" env:"RONDO_LOG_FORMAT" help:"Form of log lines (${enum})."`
+}
+
+// terminal is the outside world of a verb.
+type terminal struct {
+	in       io.Reader
+	out, err io.Writer
+	environ  []string
+	log      *slog.Logger
+}
+
+func main() {
+	t := &terminal{in: os.Stdin, out: os.Stdout, err: os.Stderr, environ: os.Environ()}
+	os.Exit(run(t, os.Args[1:]))
+}
+
+// run parses args, runs the verb and returns the exit code. A first SIGINT or
+// SIGTERM cancels the verb's context; a second one ends the process at once.
+func run(t *terminal, args []string) int {
+	var c command
+	parser, err := kong.New(&c,
+		kong.Name("rondo"),
+		kong.Description("A stream runtime that keeps its lease while it waits, a durable Kafka-protocol broker, and the tools around them."),
+		kong.Writers(t.out, t.err),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
+		kong.Exit(os.Exit),
+		kong.Bind(t),
+	)
+	if err != nil {
+		return report(t.err, "", err)
+	}
+	parsed, err := parser.Parse(joinNegativeOffset(args))
+	if err != nil {
+		return report(t.err, verbOf(err), fail(exitUsage, err, "rondo %s", strings.TrimSpace(verbOf(err)+" --help")))
+	}
+	t.log = newLogger(t.err, c.LogLevel, c.LogFormat)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop)
+	defer stop()
+	parsed.BindTo(ctx, (*context.Context)(nil))
+	return report(t.err, strings.Fields(parsed.Command())[0], parsed.Run())
+}
+
+// verbOf is the verb that a command line which does not parse was about.
+func verbOf(err error) string {
+	if p, ok := errors.AsType[*kong.ParseError](err); ok && p.Context != nil {
+		if node := p.Context.Selected(); node != nil {
+			return node.Name
+		}
+	}
+	return ""
+}
+
+// joinNegativeOffset turns "-o -10", which is how kcat is used, into one
+// argument: a flag parser takes a separate "-10" for a flag.
+func joinNegativeOffset(args []string) []string {
+	var joined []string
+	for i := 0; i < len(args); i++ {
+		next := ""
+		if i+1 < len(args) {
+			next = args[i+1]
+		}
+		negative := len(next) > 1 && next[0] == '-' && next[1] >= '0' && next[1] <= '9'
+		if negative && (args[i] == "-o" || args[i] == "--offset") {
+			joined = append(joined, "--offset="+next)
+			i++
+			continue
+		}
+		joined = append(joined, args[i])
+	}
+	return joined
+}
+
+func newLogger(w io.Writer, level, format string) *slog.Logger {
+	var l slog.Level
+	if err := l.UnmarshalText([]byte(level)); err != nil {
+		l = slog.LevelWarn
+	}
+	options := &slog.HandlerOptions{Level: l}
+	if format == "json" {
+		return slog.New(slog.NewJSONHandler(w, options))
+	}
+	return slog.New(slog.NewTextHandler(w, options))
+}
+
+// say prints one line of talk.
+func (t *terminal) say(format string, args ...any) {
+	fmt.Fprintf(t.err, format+"\n", args...)
+}
