@@ -1,0 +1,56 @@
+// Package rondo runs stream processing on Apache Kafka, or on Rondo's own
+// broker, and keeps its place in the consumer group while it waits on slow
+// services.
+//
+// # A topology is a value
+//
+// A program describes what becomes of records with typed operators and builds
+// a [Topology]:
+//
+//	b := rondo.New("scorer")
+//	b.From(advisories).
+//		Filter(hasText).
+//		Call("model", 30*time.Second, ask, rondo.CallPolicy{Parallel: 3, Attempts: 3}).
+//		FailuresTo(dead).
+//		To(scores)
+//	t, err := b.Build()
+//
+// Build reports every mistake with file and line. A topology prints itself,
+// each operator with its line and with the longest time one record may spend
+// in it; that number is what max.poll.interval.ms is held against.
+//
+// # Tasks and lanes
+//
+// Operators that records reach without a topic in between form a
+// subtopology; one partition number of all its source topics is a task. Tasks
+// are shared among the threads of all instances by a Kafka consumer group. An
+// instance has num.stream.threads threads, each a member of the group with a
+// lease on its partitions and two clocks that can end it: the session clock
+// (session.timeout.ms without a heartbeat) and the poll clock
+// (max.poll.interval.ms without finished work).
+//
+// Every task is a lane of its own: one goroutine runs its operators, so user
+// code of one task never runs twice at once, and no task waits for another.
+// A call leaves the lane and comes back to it:
+//
+//	fetch -> lane: filter, map ... -> call window -> lane: map ... -> produce -> acknowledged
+//	            |                        |  |  |                                    |
+//	            +-- offset is unfinished +--+--+------------------------------------+-- offset is finished
+//
+// An input record is finished when its calls have come back and the broker has
+// acknowledged everything that was made of it. What is committed is the lowest
+// unfinished offset of each partition, at any time at which the lease is
+// valid, also in the middle of a rebalance. When partitions move, their intake
+// stops, what is in flight may finish for drain.timeout.ms, the finished
+// prefix is committed, and the rest is cancelled, fenced and counted.
+//
+// Delivery is at least once: a record whose call had been paid for but not
+// committed when the process died is called again.
+//
+// # Two policies
+//
+// loop.policy=percall, the default, is described above. loop.policy=streams42
+// runs the stream thread of Kafka Streams 4.2 instead, with N, passes, and a
+// poll clock that only a poll resets; calls run inside the thread. It exists
+// to show what that loop does when a service becomes slow.
+package rondo
