@@ -1,0 +1,3 @@
+module github.com/rondo-streams/rondo/peers/transcript
+
+go 1.27
