@@ -72,6 +72,7 @@ type Act struct {
 	Kind    Kind
 	Task    TaskID        // Process, Burst, Pause, Resume, Release
 	Max     int           // Process: at most so many records
+	Pass    int           // Process: the number of the pass, from 1
 	Timeout time.Duration // Poll
 	Until   time.Time     // Burst
 	Abandon bool          // Release

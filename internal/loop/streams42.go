@@ -258,7 +258,7 @@ func (s *Streams42) process(now time.Time) Act {
 		s.next++
 		if t.queued > 0 {
 			s.waits = Process
-			return Act{Kind: Process, Task: t.id, Max: s.n}
+			return Act{Kind: Process, Task: t.id, Max: s.n, Pass: s.seen.Passes + 1}
 		}
 	}
 	if s.processed > 0 {

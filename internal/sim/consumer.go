@@ -1,0 +1,199 @@
+package sim
+
+import (
+	"slices"
+	"time"
+
+	"github.com/rondo-streams/rondo/internal/loop"
+)
+
+// This file is the consumer of a stream thread: what happens inside poll().
+
+// beginPoll resets the poll clock and lets the client do its group work.
+func (t *thread) beginPoll() {
+	m, w := t.m, t.w
+	w.sum.Polls++
+	t.endPass()
+	if m.closing {
+		// Shutdown is looked at once per poll.
+		if m.generation > 0 && w.group.accepts(m) {
+			t.commitAll()
+		}
+		m.stopped(m.set.Leaves)
+		return
+	}
+	for _, id := range t.act.Pause {
+		t.tasks[id.Part].paused = true
+	}
+	for _, id := range t.act.Resume {
+		t.tasks[id.Part].paused = false
+	}
+	w.sum.LongestPoll = max(w.sum.LongestPoll, w.now-m.pollReset)
+	m.pollReset = w.now
+	t.polling = true
+	t.pollEnd = w.now + t.act.Timeout
+	t.polled = loop.Polled{}
+	t.handOver(t.passAt)
+	if m.answered {
+		m.readJoin()
+	}
+	if m.assigned {
+		m.readSync()
+	}
+	if m.wanted && m.phase != preparing {
+		t.lose()
+		m.sendJoin()
+	}
+}
+
+// poll waits for records until its time-out.
+func (t *thread) poll() bool {
+	w := t.w
+	for {
+		if len(t.asked) > 0 && t.answerAt <= w.now {
+			t.fetchDone()
+		}
+		if len(t.buffer) > 0 || w.now >= t.pollEnd {
+			t.endPoll()
+			return true
+		}
+		next := min(t.pollEnd, t.fetch())
+		if next == t.pollEnd {
+			next = t.idle()
+		}
+		if !w.reach(next) {
+			t.m.schedule(tWake, next)
+			return false
+		}
+	}
+}
+
+// fetch sends a fetch if none is in flight, and tells when to look again.
+func (t *thread) fetch() time.Duration {
+	w := t.w
+	look := Forever
+	fresh := false // a partition may be fetched that the fetch in flight does not ask for
+	for p := range t.tasks {
+		k := &t.tasks[p]
+		if !k.ready || k.paused || t.buffered(p) {
+			continue
+		}
+		if k.fetchAt > w.now {
+			look = min(look, k.fetchAt)
+		} else {
+			fresh = fresh || !slices.Contains(t.asked, p)
+		}
+	}
+	if len(t.asked) > 0 {
+		// A fetch that found nothing is answered after fetchWait.
+		expires := t.askedAt + fetchWait
+		switch {
+		case t.answerAt <= expires || !fresh && w.now < expires:
+			return min(look, t.answerAt)
+		case w.now < expires:
+			return min(look, expires)
+		}
+	}
+	t.ask()
+	return min(look, t.answerAt)
+}
+
+func (t *thread) buffered(p int) bool {
+	for _, c := range t.buffer {
+		if c.partition == p {
+			return true
+		}
+	}
+	return false
+}
+
+// ask sends a fetch for all partitions that can take records.
+func (t *thread) ask() {
+	w := t.w
+	t.asked, t.askedAt, t.answerAt = t.asked[:0], w.now, Forever
+	data := Forever
+	for p := range t.tasks {
+		k := &t.tasks[p]
+		if !k.ready || k.paused || k.fetchAt > w.now || t.buffered(p) {
+			continue
+		}
+		t.asked = append(t.asked, p)
+		if w.parts[p].endAt(w.now) > k.fetched {
+			data = w.now
+		} else {
+			data = min(data, w.parts[p].nextAfter(w.now))
+		}
+	}
+	if data != Forever {
+		t.answerAt = data + w.sc.Costs.RoundTrip
+	}
+}
+
+// fetchDone takes what the broker had when it answered.
+func (t *thread) fetchDone() {
+	for _, p := range t.asked {
+		k := &t.tasks[p]
+		if n := t.w.parts[p].endAt(t.w.now) - k.fetched; n > 0 {
+			k.fetched += n
+			t.buffer = append(t.buffer, chunk{p, n})
+		}
+	}
+	t.asked = t.asked[:0]
+}
+
+// endPoll returns up to max.poll.records, one completed fetch after the other.
+func (t *thread) endPoll() {
+	w := t.w
+	t.polling = false
+	if w.now > t.m.pollReset+t.act.Timeout {
+		t.m.pollReset = w.now - t.act.Timeout // idle polls were left out
+	}
+	left := w.sc.Settings.MaxPollRecords
+	for len(t.buffer) > 0 && left > 0 {
+		c := &t.buffer[0]
+		n := min(c.n, left)
+		left -= n
+		c.n -= n
+		t.tasks[c.partition].queued += n
+		t.polled.Records = append(t.polled.Records, loop.Delivery{Task: taskOf(c.partition), Records: n})
+		if c.n == 0 {
+			t.buffer = slices.Delete(t.buffer, 0, 1)
+		}
+	}
+	got := w.sc.Settings.MaxPollRecords - left
+	if got > 0 {
+		w.note(t.m, Poll, got)
+		t.stage++
+		t.fetch()
+	}
+	t.handOver(w.now)
+	t.passAt = w.now
+	t.polled.Rebalancing = t.m.phase == preparing || t.m.phase == completing
+	t.next(t.loop.Step(w.time(), t.polled))
+}
+
+// idle tells when the present poll may end: at its time-out, or, when nothing
+// can happen before, as many time-outs later as fit. The polls left out would
+// have brought nothing.
+func (t *thread) idle() time.Duration {
+	w, m := t.w, t.m
+	p := &t.polled
+	if m.phase != stable || m.wanted || p.Lost || len(p.Revoked)+len(p.Assigned)+len(p.HandedOver) > 0 || t.act.Timeout == 0 {
+		return t.pollEnd
+	}
+	horizon := min(w.sc.For, t.fetch())
+	if len(w.heap) > 0 {
+		horizon = min(horizon, w.heap[0].at)
+	}
+	r := t.loop.Reading()
+	if r.Queued > 0 || r.Restoring > 0 {
+		return t.pollEnd
+	}
+	// The commit clock is restarted by the first turn after it is due, whether
+	// or not there is anything to commit.
+	horizon = min(horizon, r.LastCommit.Sub(epoch)+w.sc.Settings.CommitInterval)
+	if skip := (horizon - t.pollEnd) / t.act.Timeout; skip > 0 {
+		t.pollEnd += skip * t.act.Timeout
+	}
+	return t.pollEnd
+}

@@ -1,0 +1,112 @@
+package sim
+
+import (
+	"cmp"
+	"time"
+
+	"github.com/rondo-streams/rondo/internal/loop"
+)
+
+// Policy chooses the loop of a member.
+type Policy int8
+
+// PerCall is the default, as everywhere.
+const (
+	PerCall Policy = iota
+	Streams42
+)
+
+// String is the name of the policy.
+func (p Policy) String() string {
+	if p == Streams42 {
+		return "Streams42"
+	}
+	return "PerCall"
+}
+
+// Scenario is one run: what is set, what is fed, how slow the service is, and
+// what happens meanwhile. Times are since the beginning of the run.
+type Scenario struct {
+	Name       string
+	Policy     Policy
+	Settings   loop.Settings
+	Session    time.Duration // session.timeout.ms, default 45 s
+	Heartbeat  time.Duration // heartbeat.interval.ms, default 3 s
+	JoinDelay  time.Duration // group.initial.rebalance.delay.ms, default 0
+	Partitions int           // of the one source topic: as many tasks; default 1
+	Members    []Member      // default: one that starts at 0
+	Feeds      []Feed
+	Latency    Latency // default: the service answers at once
+	Costs      Costs
+	For        time.Duration // length of the run
+
+	// Streams42 only: which tasks are ready before the first polls after each
+	// assignment that brought tasks, counted over all members. A run beyond
+	// the list, and an empty HandOver, hands all tasks over together.
+	HandOvers []HandOver
+	// Restore is how long each partition's task takes to be restored.
+	Restore []time.Duration
+	// Movable says that a task moves to the newest member even when the old
+	// owner could have kept it, as the stateless tasks of Kafka Streams may.
+	Movable bool
+
+	// PerCall only.
+	Parallel    int           // calls in flight per task, default 1
+	CallTimeout time.Duration // a call is cut after this, its record set aside; default: never
+	Drain       time.Duration // the budget on revoke and stop, default 30 s
+
+	Trace bool // record events, passes and calls, not only counts
+}
+
+// HandOver lists the partitions whose tasks the stream thread has drained
+// from the state updater before the first fetching poll, before the second,
+// and so on. The others follow after the last.
+type HandOver [][]int
+
+// Member is one member of the group: a stream thread, or a Rondo member.
+type Member struct {
+	Start  time.Duration
+	Static bool          // group.instance.id is set
+	Kill   time.Duration // dies without a word; 0: never
+	Close  time.Duration // is asked to stop; 0: never
+	Leaves bool          // LeaveGroup when it stops (Kafka Streams does not by default; PerCall always does)
+}
+
+// Feed is records that arrive: Burst at a time, every Every, Total in all, one
+// partition after the other.
+type Feed struct {
+	At         time.Duration
+	Every      time.Duration // 0: all at once
+	Burst      int           // default 1
+	Total      int
+	Partitions []int // default: all
+}
+
+// Costs are the times of everything that is not a call. The defaults are
+// those of a quiet machine.
+type Costs struct {
+	RoundTrip time.Duration // a request to the broker and back, default 2 ms
+	Start     time.Duration // from the start of a member to its first JoinGroup, default 0
+	Settle    time.Duration // from the assignment to the first fetch of a partition, default 300 ms
+	Record    time.Duration // handling a record beside its call, default 0
+	Commit    time.Duration // a commit, default one round trip
+}
+
+func (s Scenario) withDefaults() Scenario {
+	s.Settings = s.Settings.WithDefaults()
+	s.Session = cmp.Or(s.Session, 45*time.Second)
+	s.Heartbeat = cmp.Or(s.Heartbeat, 3*time.Second)
+	s.Partitions = cmp.Or(s.Partitions, 1)
+	if s.Members == nil {
+		s.Members = []Member{{}}
+	}
+	if s.Latency == nil {
+		s.Latency = Fixed(0)
+	}
+	s.Costs.RoundTrip = cmp.Or(s.Costs.RoundTrip, 2*time.Millisecond)
+	s.Costs.Settle = cmp.Or(s.Costs.Settle, 300*time.Millisecond)
+	s.Costs.Commit = cmp.Or(s.Costs.Commit, s.Costs.RoundTrip)
+	s.Parallel = cmp.Or(s.Parallel, 1)
+	s.Drain = cmp.Or(s.Drain, 30*time.Second)
+	return s
+}

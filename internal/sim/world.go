@@ -1,0 +1,200 @@
+package sim
+
+import (
+	"time"
+
+	"github.com/rondo-streams/rondo/internal/loop"
+)
+
+// epoch is the time that Step sees at the beginning of a run.
+var epoch = time.Unix(0, 0).UTC()
+
+// timer is what a scheduled event is for. Each member has one of each kind
+// pending at most; scheduling it again replaces it.
+type timer int8
+
+const (
+	tWake timer = iota // the member's own next step
+	tPollClock
+	tSession
+	tBeat // the next heartbeat that has news
+	tJoinAnswer
+	tSyncAnswer
+	tSyncTimeout
+	tStart
+	tKill
+	tClose
+	tFetch  // PerCall: one a lane
+	tCall   // PerCall: one a call in flight
+	tCommit // PerCall
+	tTick   // PerCall
+	tGroup  // of the group: the join is complete, or has timed out
+	timers
+)
+
+type event struct {
+	at   time.Duration
+	seq  uint32
+	ver  uint32
+	who  int32
+	lane int32
+	arg  int32
+	what timer
+}
+
+func (a *event) before(b *event) bool {
+	return a.at < b.at || a.at == b.at && a.seq < b.seq
+}
+
+// world is one run.
+type world struct {
+	sc    *Scenario
+	now   time.Duration
+	heap  []event
+	seq   uint32
+	parts []partition
+	group group
+	all   []member
+	sum   Summary
+	trace []Event
+
+	windows int // assignments that brought tasks to a stream thread so far
+}
+
+// Run plays a scenario.
+func Run(sc Scenario) (Summary, []Event) {
+	sc = sc.withDefaults()
+	w := &world{sc: &sc}
+	w.parts = make([]partition, sc.Partitions)
+	feed(&sc, w.parts)
+	w.all = make([]member, len(sc.Members))
+	w.group.begin(w)
+	for i := range w.all {
+		m := &w.all[i]
+		m.begin(w, i)
+		m.schedule(tStart, sc.Members[i].Start)
+	}
+	for len(w.heap) > 0 && w.heap[0].at <= sc.For {
+		ev := w.pop()
+		w.now = ev.at
+		if ev.what == tGroup {
+			w.group.fire(&ev)
+			continue
+		}
+		m := &w.all[ev.who]
+		if ev.what == tCall || ev.what == tFetch || m.ver[ev.what] == ev.ver {
+			m.fire(&ev)
+		}
+	}
+	w.now = sc.For
+	w.close()
+	return w.sum, w.trace
+}
+
+func (w *world) close() {
+	for i := range w.all {
+		w.all[i].end()
+	}
+	s := &w.sum
+	for i := range w.parts {
+		p := &w.parts[i]
+		s.Committed = append(s.Committed, p.committed)
+		for offset, n := range p.done {
+			if n > 0 {
+				s.Distinct++
+			}
+			if offset >= p.committed {
+				s.NeverCommitted += int(p.begun[offset])
+			}
+		}
+	}
+	s.Generation = w.group.generation
+}
+
+// time is the present moment as the cores see it.
+func (w *world) time() time.Time { return epoch.Add(w.now) }
+
+func (w *world) push(ev event) {
+	if ev.at > w.sc.For || ev.at < 0 {
+		return
+	}
+	w.seq++
+	ev.seq = w.seq
+	w.heap = append(w.heap, ev)
+	i := len(w.heap) - 1
+	for i > 0 {
+		up := (i - 1) / 2
+		if !w.heap[i].before(&w.heap[up]) {
+			break
+		}
+		w.heap[i], w.heap[up] = w.heap[up], w.heap[i]
+		i = up
+	}
+}
+
+func (w *world) pop() event {
+	top := w.heap[0]
+	last := len(w.heap) - 1
+	w.heap[0] = w.heap[last]
+	w.heap = w.heap[:last]
+	i := 0
+	for {
+		least := i
+		for c := 2*i + 1; c <= 2*i+2 && c < last; c++ {
+			if w.heap[c].before(&w.heap[least]) {
+				least = c
+			}
+		}
+		if least == i {
+			return top
+		}
+		w.heap[i], w.heap[least] = w.heap[least], w.heap[i]
+		i = least
+	}
+}
+
+// reach moves the time on to t when nothing else happens before, so that a
+// member which works alone does not go through the heap.
+func (w *world) reach(t time.Duration) bool {
+	if t > w.sc.For || len(w.heap) > 0 && w.heap[0].at <= t {
+		return false
+	}
+	w.now = t
+	return true
+}
+
+func (w *world) note(m *member, what What, n int) {
+	if w.sc.Trace {
+		w.trace = append(w.trace, Event{At: w.now, Member: m.idx, What: what, N: n})
+	}
+}
+
+func (w *world) noteCall(m *member, what What, partition, offset int) {
+	if w.sc.Trace {
+		w.trace = append(w.trace, Event{At: w.now, Member: m.idx, What: what, Partition: partition, Offset: offset})
+	}
+}
+
+// moment counts something, and remembers it in a traced run.
+func (w *world) moment(m *member, count *int, list *[]Moment) {
+	*count++
+	if w.sc.Trace {
+		*list = append(*list, Moment{w.now, m.idx})
+	}
+}
+
+// call begins a call and gives its length.
+func (w *world) call(m *member, partition, offset int) time.Duration {
+	w.sum.Calls++
+	attempt := w.parts[partition].began(offset)
+	w.noteCall(m, CallBegin, partition, offset)
+	return w.sc.Latency(Call{Partition: partition, Offset: offset, Attempt: attempt, At: w.now})
+}
+
+func (w *world) called(m *member, partition, offset int) {
+	w.sum.Ended++
+	w.parts[partition].done[offset]++
+	w.noteCall(m, CallEnd, partition, offset)
+}
+
+func taskOf(partition int) loop.TaskID { return loop.TaskID{Part: int32(partition)} }
