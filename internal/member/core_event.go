@@ -90,6 +90,8 @@ type Revoke struct {
 	Generation int32
 	Partitions []TopicPartition
 	Done       func()
+
+	id uint64 // what the core knows it by; the shell makes Done of it
 }
 
 // Lost says that partitions are gone, now: another member may own them
