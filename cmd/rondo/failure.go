@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 )
 
 // The exit codes of the command; rondo help exit-codes prints them.
@@ -35,15 +36,19 @@ func fail(code int, err error, hint string, args ...any) error {
 }
 
 // hinted is what errors of other rooms may carry.
-type hinted interface{ Hint() string }
+type hinted interface {
+	error
+	Hint() string
+}
 
 // report prints err the way every verb fails and returns its exit code.
 func report(w io.Writer, verb string, err error) int {
 	if err == nil {
 		return exitOK
 	}
+	name := strings.TrimSpace("rondo " + verb)
 	if errors.Is(err, context.Canceled) {
-		fmt.Fprintf(w, "rondo %s: interrupted\n", verb)
+		fmt.Fprintf(w, "%s: interrupted\n", name)
 		return 130
 	}
 	code, hint := exitFailed, ""
@@ -52,7 +57,7 @@ func report(w io.Writer, verb string, err error) int {
 	} else if h, ok := errors.AsType[hinted](err); ok {
 		hint = h.Hint()
 	}
-	fmt.Fprintf(w, "rondo %s: %v\n", verb, err)
+	fmt.Fprintf(w, "%s: %v\n", name, err)
 	if hint != "" {
 		fmt.Fprintf(w, "hint: %s\n", hint)
 	}

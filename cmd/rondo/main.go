@@ -60,7 +60,7 @@ func run(t *terminal, args []string) int {
 	}
 	parsed, err := parser.Parse(joinNegativeOffset(args))
 	if err != nil {
-		return report(t.err, verbOf(err), fail(exitUsage, err, "rondo %s", strings.TrimSpace(verbOf(err)+" --help")))
+		return refuse(t, err)
 	}
 	t.log = newLogger(t.err, c.LogLevel, c.LogFormat)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -68,6 +68,13 @@ func run(t *terminal, args []string) int {
 	defer stop()
 	parsed.BindTo(ctx, (*context.Context)(nil))
 	return report(t.err, strings.Fields(parsed.Command())[0], parsed.Run())
+}
+
+// refuse reports a command line that does not parse.
+func refuse(t *terminal, err error) int {
+	verb := verbOf(err)
+	words := strings.TrimPrefix(err.Error(), verb+": ")
+	return report(t.err, verb, fail(exitUsage, errors.New(words), "rondo %s", strings.TrimSpace(verb+" --help")))
 }
 
 // verbOf is the verb that a command line which does not parse was about.

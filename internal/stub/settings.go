@@ -13,11 +13,14 @@ type Duration time.Duration
 // MarshalText writes "1.5s".
 func (d Duration) MarshalText() ([]byte, error) { return []byte(time.Duration(d).String()), nil }
 
-// UnmarshalText reads "1.5s"; negative ones are refused.
+// durationMax bounds every duration of the settings.
+const durationMax = 24 * time.Hour
+
+// UnmarshalText reads "1.5s", from 0 to 24 hours.
 func (d *Duration) UnmarshalText(text []byte) error {
 	parsed, err := time.ParseDuration(string(text))
-	if err != nil || parsed < 0 {
-		return fmt.Errorf("%q: want a duration from 0 such as 20ms or 1.5s", text)
+	if err != nil || parsed < 0 || parsed > durationMax {
+		return fmt.Errorf("%q: want a duration from 0 to 24h, such as 20ms or 1.5s", text)
 	}
 	*d = Duration(parsed)
 	return nil

@@ -1,0 +1,144 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"syscall"
+
+	"errors"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+	"github.com/twmb/franz-go/pkg/kfake"
+)
+
+// The scripts of testdata/script run the command itself, as users do: one
+// script a verb, and one that goes through everything the command refuses.
+// $BROKER is a Kafka that has topic "facts" with three partitions.
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"rondo": main})
+}
+
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata/script",
+		RequireExplicitExec: true,
+		UpdateScripts:       os.Getenv("UPDATE_SCRIPTS") != "",
+		Setup:               startKafka,
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"exits": exits,
+			"start": start,
+			"stop":  stop,
+			"http":  request,
+		},
+	})
+}
+
+func startKafka(env *testscript.Env) error {
+	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(3, "facts"))
+	if err != nil {
+		return err
+	}
+	env.Defer(cluster.Close)
+	env.Values[commandsKey{}] = map[string]*exec.Cmd{}
+	env.Setenv("BROKER", cluster.ListenAddrs()[0])
+	return nil
+}
+
+// start is "start NAME rondo ...": it runs a command beside the script until
+// "stop NAME", with its output in NAME.out and NAME.err, and waits for its
+// first line of output, "listening on ADDRESS". $NAME is that address then.
+func start(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: start NAME COMMAND ...")
+	}
+	name := args[0]
+	executable, err := exec.LookPath(args[1])
+	ts.Check(err)
+	stdout, err := os.Create(ts.MkAbs(name + ".out"))
+	ts.Check(err)
+	stderr, err := os.Create(ts.MkAbs(name + ".err"))
+	ts.Check(err)
+	command := exec.Command(executable, args[2:]...)
+	command.Dir, command.Stdout, command.Stderr = ts.MkAbs("."), stdout, stderr
+	ts.Check(command.Start())
+	running(ts)[name] = command
+	ts.Defer(func() {
+		command.Process.Kill()
+		command.Wait()
+	})
+	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+		data, err := os.ReadFile(stdout.Name())
+		ts.Check(err)
+		line, whole := strings.CutSuffix(string(data), "\n")
+		if address, ok := strings.CutPrefix(line, "listening on "); ok && whole {
+			ts.Setenv(name, address)
+			return
+		}
+	}
+	complaints, err := os.ReadFile(stderr.Name())
+	ts.Check(err)
+	ts.Fatalf("%s does not listen after 30 s: %s", name, complaints)
+}
+
+// stop is "stop NAME": SIGTERM, and the command must end with 0.
+func stop(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 || running(ts)[args[0]] == nil {
+		ts.Fatalf("usage: stop NAME, of a command that was started")
+	}
+	command := running(ts)[args[0]]
+	ts.Check(command.Process.Signal(syscall.SIGTERM))
+	if err := command.Wait(); err != nil {
+		ts.Fatalf("%s: %v", args[0], err)
+	}
+}
+
+// running are the started commands of a script.
+func running(ts *testscript.TestScript) map[string]*exec.Cmd {
+	return ts.Value(commandsKey{}).(map[string]*exec.Cmd)
+}
+
+type commandsKey struct{}
+
+// request is "http METHOD URL [BODY]": the status and the body become stdout.
+func request(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: http METHOD URL [BODY]")
+	}
+	rq, err := http.NewRequest(args[0], args[1], strings.NewReader(strings.Join(args[2:], " ")))
+	ts.Check(err)
+	response, err := http.DefaultClient.Do(rq)
+	ts.Check(err)
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	ts.Check(err)
+	fmt.Fprintf(ts.Stdout(), "%d\n%s", response.StatusCode, body)
+}
+
+// exits is "exits CODE COMMAND ...": it runs a command and wants that exit
+// code; stdout and stderr can then be looked at.
+func exits(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exits CODE COMMAND ...")
+	}
+	want, err := strconv.Atoi(args[0])
+	if err != nil {
+		ts.Fatalf("exits %s: not an exit code", args[0])
+	}
+	err = ts.Exec(args[1], args[2:]...)
+	got := 0
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+		got = exit.ExitCode()
+	} else if err != nil {
+		ts.Fatalf("run %s: %v", args[1], err)
+	}
+	if got != want {
+		ts.Fatalf("%s ended with %d, want %d", strings.Join(args[1:], " "), got, want)
+	}
+}
