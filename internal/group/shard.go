@@ -1,9 +1,11 @@
 package group
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/rondo-streams/rondo/cause"
@@ -19,19 +21,47 @@ type Config struct {
 	MaxSize               int           // group.max.size, default no limit
 	OffsetsRetention      time.Duration // offsets.retention.minutes, default 7 days
 	RetentionCheck        time.Duration // offsets.retention.check.interval.ms, default 10 min
-	MetadataMaxBytes      int           // offset.metadata.max.bytes, default 4096, counted in UTF-16 units as Kafka does
+	MetadataMaxBytes      int           // offset.metadata.max.bytes, default 4096; counted in UTF-16 units, as Kafka does
+}
+
+func (c Config) withDefaults() Config {
+	set := func(d *time.Duration, def time.Duration) {
+		if *d == 0 {
+			*d = def
+		}
+	}
+	set(&c.InitialRebalanceDelay, 3*time.Second)
+	c.InitialRebalanceDelay = max(c.InitialRebalanceDelay, 0)
+	set(&c.MinSession, 6*time.Second)
+	set(&c.MaxSession, 30*time.Minute)
+	set(&c.OffsetsRetention, 7*24*time.Hour)
+	set(&c.RetentionCheck, 10*time.Minute)
+	if c.MaxSize <= 0 {
+		c.MaxSize = 1<<31 - 1
+	}
+	if c.MetadataMaxBytes == 0 {
+		c.MetadataMaxBytes = 4096
+	}
+	return c
 }
 
 // Record is one record of __consumer_offsets in Kafka's own schemas. A nil
 // Value is a tombstone.
 type Record struct{ Key, Value []byte }
 
+// Producer names the transactional producer that a batch belongs to.
+type Producer struct {
+	ID    int64
+	Epoch int16
+}
+
 // Input is what a shell may feed to Step: Request, Appended, Tick, Loaded,
-// Unload or TopicsDeleted.
+// Unload, TopicsDeleted or TxnEnded.
 type Input interface{ input() }
 
 // Request is one client request about one group; a shell splits those that
-// name several groups. Token names the reply.
+// name several. Token names the reply. The shard keeps no slice of the request
+// beyond Step.
 type Request struct {
 	Token    uint64
 	ClientID string
@@ -39,7 +69,10 @@ type Request struct {
 	Req      kmsg.Request
 }
 
-// Appended says what became of the records of an earlier Output.
+// Appended says what became of the records of an earlier Output. A shell
+// reports in the order of the sequence numbers. When it reports a failure,
+// everything that was issued later and not yet reported has failed with it and
+// must not reach the log: the shard has rolled it back already.
 type Appended struct {
 	Seq  uint64
 	Code int16 // 0: durable; else the Kafka error code of the append
@@ -48,15 +81,23 @@ type Appended struct {
 // Tick lets the deadlines that have passed do their work.
 type Tick struct{}
 
-// Loaded ends a replay: everything in the log has been given to Apply.
+// Loaded ends a replay: everything in the log has been given to Apply. Until
+// then every request is answered with COORDINATOR_LOAD_IN_PROGRESS.
 type Loaded struct{}
 
 // Unload ends the life of a shard: every parked reply leaves with
-// NOT_COORDINATOR and nothing is written.
+// NOT_COORDINATOR and nothing is written any more.
 type Unload struct{}
 
 // TopicsDeleted removes the committed offsets of topics that are gone.
 type TopicsDeleted struct{ Topics []string }
+
+// TxnEnded says that the marker that ends a producer's transaction is durable
+// in this partition: its pending offsets become visible, or vanish.
+type TxnEnded struct {
+	Producer int64
+	Commit   bool
+}
 
 func (Request) input()       {}
 func (Appended) input()      {}
@@ -64,6 +105,7 @@ func (Tick) input()          {}
 func (Loaded) input()        {}
 func (Unload) input()        {}
 func (TopicsDeleted) input() {}
+func (TxnEnded) input()      {}
 
 // Reply answers the request with the same token.
 type Reply struct {
@@ -75,28 +117,174 @@ type Reply struct {
 type Output struct {
 	Seq     uint64        // names Records in Appended; 0 when there are none
 	Records []Record      // append as one batch, in order
+	Txn     *Producer     // set: the batch is transactional and this producer's
 	Replies []Reply       // send now
 	Events  []cause.Event // finished rebalances, one for each change of a generation
 }
 
-// Shard is the coordinator of one partition of __consumer_offsets.
+// Shard is the coordinator of one partition of __consumer_offsets. It is a
+// value: one goroutine at a time may use it.
 type Shard struct {
-	cfg Config
-	rng *rand.Rand
+	cfg     Config
+	rng     *rand.Rand
+	phase   shardPhase
+	groups  map[string]*group
+	leaving map[string]*group // deleted, but the tombstones are not durable yet: reads still see them
+	alarms  alarms
+	sweep   sweep
+	txns    map[int64]*txn
+
+	now      time.Time // of the Step at hand
+	out      Output    // of the Step at hand
+	settle   []settle  // of the records in out
+	seq      uint64
+	writes   []write // issued, not yet reported, in order
+	position int64   // of the record applied last, counted from the start of the replay
+	skipped  int     // records of the replay that this version does not know
 }
 
-// New makes an empty shard. The source of randomness makes member ids.
-func New(cfg Config, rng *rand.Rand) *Shard { return &Shard{cfg: cfg, rng: rng} }
+type shardPhase int8
 
-// Step takes one input at the time now and says what to do.
-func (s *Shard) Step(now time.Time, in Input) Output { return Output{} }
+const (
+	loading shardPhase = iota
+	running
+	unloaded
+)
+
+// New makes an empty shard that waits to be loaded. The source of randomness
+// makes member ids.
+func New(cfg Config, rng *rand.Rand) *Shard {
+	s := &Shard{
+		cfg:     cfg.withDefaults(),
+		rng:     rng,
+		groups:  map[string]*group{},
+		leaving: map[string]*group{},
+		txns:    map[int64]*txn{},
+	}
+	s.sweep.alarm.ring = s.startSweep
+	return s
+}
+
+// Step takes one input at the time now and says what to do. Times must not go
+// back from one Step to the next.
+func (s *Shard) Step(now time.Time, in Input) Output {
+	s.now, s.out, s.settle = now, Output{}, nil
+	switch in := in.(type) {
+	case Request:
+		s.request(in)
+	case Appended:
+		s.appended(in)
+	case Tick:
+		s.tick()
+	case Loaded:
+		s.loaded()
+	case Unload:
+		s.unload()
+	case TopicsDeleted:
+		s.topicsDeleted(in.Topics)
+	case TxnEnded:
+		s.endTxn(in.Producer, in.Commit)
+	}
+	s.seal()
+	return s.out
+}
 
 // Next is the earliest time at which Step(Tick) has something to do.
-func (s *Shard) Next() (time.Time, bool) { return time.Time{}, false }
+func (s *Shard) Next() (time.Time, bool) { return s.alarms.next() }
 
-// Apply replays one record of the log.
-func (s *Shard) Apply(r Record) error { return nil }
+// Skipped counts the records of the replay that this version does not know:
+// other kinds of groups, or newer ones. They stay in the log untouched.
+func (s *Shard) Skipped() int { return s.skipped }
 
-// PartitionFor is the partition of __consumer_offsets that holds a group:
-// Java's hash of the id, as Kafka computes it, modulo the partition count.
-func PartitionFor(groupID string, partitions int32) int32 { return 0 }
+func (s *Shard) tick() {
+	for {
+		a := s.alarms.due(s.now)
+		if a == nil {
+			return
+		}
+		a.ring()
+		if len(s.out.Records) >= sweepBatch {
+			return
+		}
+	}
+}
+
+func (s *Shard) loaded() {
+	if s.phase != loading {
+		return
+	}
+	s.phase = running
+	for _, g := range s.sorted() {
+		g.members.loaded()
+	}
+	s.alarms.set(&s.sweep.alarm, s.now.Add(s.cfg.RetentionCheck))
+}
+
+func (s *Shard) unload() {
+	if s.phase == unloaded {
+		return
+	}
+	s.phase = unloaded
+	s.failWrites(0, kerr.NotCoordinator.Code)
+	for _, g := range s.sorted() {
+		g.members.unload(kerr.NotCoordinator.Code)
+	}
+	s.alarms.clear()
+	s.out.Records, s.out.Txn, s.settle = nil, nil, nil
+}
+
+func (s *Shard) reply(token uint64, resp kmsg.Response) {
+	s.out.Replies = append(s.out.Replies, Reply{Token: token, Resp: resp})
+}
+
+// request dispatches one request. Which group ids an API takes, and what it
+// says while the shard is not running, is Kafka's GroupCoordinatorService.
+func (s *Shard) request(rq Request) {
+	if code := s.refusal(rq.Req); code != 0 {
+		s.reply(rq.Token, ErrorResponse(rq.Req, code))
+		return
+	}
+	switch req := rq.Req.(type) {
+	case *kmsg.JoinGroupRequest:
+		s.joinGroup(rq, req)
+	case *kmsg.SyncGroupRequest:
+		s.syncGroup(rq, req)
+	case *kmsg.HeartbeatRequest:
+		s.heartbeat(rq, req)
+	case *kmsg.LeaveGroupRequest:
+		s.leaveGroup(rq, req)
+	case *kmsg.OffsetCommitRequest:
+		s.offsetCommit(rq, req)
+	case *kmsg.TxnOffsetCommitRequest:
+		s.txnOffsetCommit(rq, req)
+	case *kmsg.OffsetFetchRequest:
+		s.offsetFetch(rq, req)
+	case *kmsg.OffsetDeleteRequest:
+		s.offsetDelete(rq, req)
+	case *kmsg.DescribeGroupsRequest:
+		s.describeGroups(rq, req)
+	case *kmsg.ListGroupsRequest:
+		s.listGroups(rq, req)
+	case *kmsg.DeleteGroupsRequest:
+		s.deleteGroups(rq, req)
+	default:
+		panic(fmt.Sprintf("group: request %T is not one of a group coordinator: the shell must not send it here", rq.Req))
+	}
+}
+
+// refusal is the error that a request gets before anybody looks at its group.
+func (s *Shard) refusal(req kmsg.Request) int16 {
+	if needsGroupID(req) {
+		return kerr.InvalidGroupID.Code
+	}
+	switch s.phase {
+	case loading:
+		if _, beat := req.(*kmsg.HeartbeatRequest); beat {
+			return heartbeatWhileLoading
+		}
+		return kerr.CoordinatorLoadInProgress.Code
+	case unloaded:
+		return kerr.NotCoordinator.Code
+	}
+	return 0
+}
