@@ -1,0 +1,350 @@
+#!/usr/bin/env bash
+# Other people's clients against Rondo's broker, and Rondo against Apache Kafka 4.2.0.
+#
+#   run.sh                 all steps
+#   run.sh list            name them
+#   run.sh STEP ...        those steps; a trailing * matches (rondo-cases-*)
+#
+# Each step ends in one line, PASS or FAIL, with its time. A step that could not run has failed. The log of a failed
+# step is shown in part and kept. Exit status 0 when all passed.
+#
+# Environment: PEERS_JOBS   steps at a time (default 2: most of them wait for sessions to run out)
+#              PEERS_LOGS   where logs and data go (default a new directory under ${TMPDIR:-/tmp})
+#              PEERS_REFERENCE=1   run the clients of rondo-* on Apache Kafka instead: is it them, or is it Rondo?
+#              RONDO_CACHE  where downloads go (default ${XDG_CACHE_HOME:-~/.cache}/rondo)
+set -euo pipefail
+
+peers=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+root=$(dirname "$peers")
+cache=${RONDO_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/rondo}
+export GOTOOLCHAIN=${GOTOOLCHAIN:-go1.27.3} RONDO_CACHE=$cache
+
+# name, seconds it may take, what it needs (see prepare_*), what it shows
+steps='
+rondo-kcat               180  -                  kcat: codecs, offsets, groups
+rondo-cases-default      240  transcript         recorded answers of Apache Kafka, field by field
+rondo-cases-limits       120  transcript         the same with small maxima
+rondo-cases-delay        120  transcript         the same with initial rebalance delays
+rondo-cases-durable      120  transcript         the same across restarts and kills of the broker
+rondo-cases-expiry       150  transcript         the same while offsets expire
+rondo-kafkajs            240  node               kafkajs: three members, one leaves, one is killed
+rondo-librdkafka         300  python             librdkafka: the same, range
+rondo-librdkafka-coop    300  python             librdkafka: the same, cooperative-sticky
+rondo-java               300  java               the Java client: one paused, one static, one killed; range
+rondo-java-coop          300  java               the same, cooperative-sticky
+rondo-kafka-streams      300  java               a Kafka Streams 4.2.0 application: joins, is killed, closes
+rondo-franz-go           420  kgo                franz-go'\''s own tests of its client and its groups
+kafka-cases-default      300  transcript,java    the recorded answers, on Apache Kafka itself
+kafka-cases-limits       240  transcript,java    the same
+kafka-cases-delay        240  transcript,java    the same
+kafka-runtime            600  java               the runtime'\''s end-to-end tests on Apache Kafka
+kafka-demo               480  java               the demo on Apache Kafka
+'
+
+die() { echo "run.sh: $*" >&2; exit 1; }
+need() { command -v "$1" >/dev/null || die "could not run: $1 is not installed (Debian: apt-get install $2)"; }
+
+# retry runs a download up to three times.
+retry() {
+  local n
+  for n in 1 2 3; do
+    "$@" && return
+    echo "failed ($n of 3): $*" >&2
+    sleep $((n * 5))
+  done
+  return 1
+}
+
+# ---- what steps need ----
+
+prepare_rondo() {
+  need go golang
+  [ -x "$root/bin/rondo" ] || [ -n "${PEERS_REFERENCE:-}" ] || die "could not run: bin/rondo is not there; make build"
+}
+
+prepare_transcript() {
+  (cd "$peers/transcript" && go vet . && go build -o "$cache/bin/transcript" .)
+  if [ ! -s "$cache/schemas.json" ]; then
+    "$peers/kafka.sh" jars >/dev/null
+    local libs=$cache/kafka-4.2.0/libs
+    "$cache/bin/transcript" schemas "$libs"/kafka-{clients,group-coordinator,transaction-coordinator}-4.2.0.jar >"$cache/schemas.part"
+    mv "$cache/schemas.part" "$cache/schemas.json"
+  fi
+}
+
+prepare_node() {
+  need node nodejs
+  need npm npm
+  mkdir -p "$cache/node"
+  cmp -s "$peers/node/package.json" "$cache/node/package.json" && [ -d "$cache/node/node_modules/kafkajs" ] && return
+  cp "$peers/node/package.json" "$cache/node/package.json"
+  (cd "$cache/node" && retry npm install --no-package-lock --no-audit --no-fund)
+}
+
+prepare_python() {
+  need python3 python3-venv
+  cmp -s "$peers/python/requirements.txt" "$cache/python/installed.txt" && return
+  rm -rf "$cache/python"
+  python3 -m venv "$cache/python" || die "could not run: python3 has no venv (Debian: apt-get install python3-venv)"
+  retry "$cache/python/bin/pip" install --disable-pip-version-check --quiet -r "$peers/python/requirements.txt"
+  cp "$peers/python/requirements.txt" "$cache/python/installed.txt"
+}
+
+prepare_java() {
+  need javac default-jdk
+  "$peers/kafka.sh" classes >/dev/null
+}
+
+prepare_kgo() {
+  # The version of franz-go that Rondo itself builds with, from its own go.mod.
+  (cd "$root" && retry go test -c -o "$cache/bin/kgo.test" github.com/twmb/franz-go/pkg/kgo)
+}
+
+# ---- brokers ----
+
+# rondo_start starts Rondo's broker in the background on DIR, on port $2 (0: any); address in $dir/address.
+rondo_start() {
+  local dir=$1 port=$2 n
+  shift 2
+  mkdir -p "$dir"
+  : >"$dir/stdout.log"
+  "$root/bin/rondo" serve --data "$dir/data" --listen "127.0.0.1:$port" "$@" >"$dir/stdout.log" 2>>"$dir/broker.log" &
+  echo $! >"$dir/pid"
+  for ((n = 0; n < 300; n++)); do
+    sed -n 's/^listening on //p' "$dir/stdout.log" >"$dir/address"
+    [ -s "$dir/address" ] && return
+    kill -0 "$(cat "$dir/pid")" 2>/dev/null || { tail -20 "$dir/broker.log"; die "rondo serve ended while starting"; }
+    sleep 0.05
+  done
+  die "rondo serve did not start within 15 s"
+}
+
+gone() {
+  local n
+  for ((n = 0; n < 300; n++)); do
+    kill -0 "$1" 2>/dev/null || return 0
+    sleep 0.05
+  done
+  return 1
+}
+
+# rondo_check ends a step: the broker must still be there, must stop when asked, and must not have panicked.
+rondo_check() {
+  local dir=$1 pid
+  pid=$(cat "$dir/pid")
+  kill -0 "$pid" 2>/dev/null || { tail -40 "$dir/broker.log"; die "the broker did not live to the end of the step"; }
+  kill -TERM "$pid"
+  gone "$pid" || { kill -ABRT "$pid"; die "the broker did not stop within 15 s of SIGTERM; its stacks are in $dir/broker.log"; }
+  if grep -nE '^panic:|^fatal error:|^goroutine [0-9]+ \[|level=ERROR' "$dir/broker.log"; then
+    die "the broker's log has errors: $dir/broker.log"
+  fi
+}
+
+end_brokers() {
+  local f
+  for f in "$work"/*/pid; do
+    [ -f "$f" ] || continue
+    kill -9 "$(cat "$f")" 2>/dev/null || true
+  done
+}
+
+free_port() {
+  local p n
+  for ((n = 0; n < 200; n++)); do
+    p=$((20000 + RANDOM % 10000 * 2))
+    if ! (exec 3<>"/dev/tcp/127.0.0.1/$p") 2>/dev/null && ! (exec 3<>"/dev/tcp/127.0.0.1/$((p + 1))") 2>/dev/null; then
+      echo "$p"
+      return
+    fi
+  done
+  die "no free port"
+}
+
+# on_rondo runs a command with the broker's address as its last argument.
+on_rondo() {
+  if [ -n "${PEERS_REFERENCE:-}" ]; then
+    on_kafka "$@"
+    return
+  fi
+  rondo_start "$work/rondo" 0 --property group.initial.rebalance.delay.ms=0
+  "$@" "$(cat "$work/rondo/address")"
+  rondo_check "$work/rondo"
+}
+
+on_kafka() {
+  "$peers/kafka.sh" start "$work/kafka" "$(free_port)" >"$work/kafka.address"
+  "$@" "$(cat "$work/kafka.address")"
+  "$peers/kafka.sh" stop "$work/kafka"
+}
+
+# ---- steps ----
+
+cases() { # FOLDER CASES-AT-A-TIME ADDRESS [FLAG ...]
+  local folder=$1 parallel=$2 address=$3
+  shift 3
+  (cd "$peers/cases" && "$cache/bin/transcript" run -bootstrap "$address" -schemas "$cache/schemas.json" -p "$parallel" "$@" "$folder")
+}
+
+rondo_cases() {
+  local folder=$1 parallel=8
+  rondo_start "$work/rondo" 0 --properties "$peers/cases/$folder/broker.properties"
+  if [ "$folder" = durable ]; then
+    parallel=1
+    export BROKER_RESTART="'$peers/run.sh' restart '$work/rondo' '$peers/cases/$folder/broker.properties'"
+  fi
+  cases "$folder" "$parallel" "$(cat "$work/rondo/address")" -skip "$peers/cases/skips.txt"
+  rondo_check "$work/rondo"
+}
+
+# restart is what the cases of durable/ call: the same data and port, RESTART=clean or kill.
+restart() {
+  local dir=$1 pid port
+  pid=$(cat "$dir/pid")
+  port=$(sed 's/.*://' "$dir/address")
+  if [ "${RESTART:-clean}" = kill ]; then kill -9 "$pid"; else kill -TERM "$pid"; fi
+  gone "$pid" || die "the broker did not stop"
+  rondo_start "$dir" "$port" --properties "$2"
+}
+
+kafka_cases() {
+  local folder=$1
+  # shellcheck disable=SC2046 # one argument a property
+  "$peers/kafka.sh" start "$work/kafka" "$(free_port)" $(cat "$peers/cases/$folder/broker.properties") >"$work/kafka.address"
+  cases "$folder" 8 "$(cat "$work/kafka.address")"
+  "$peers/kafka.sh" stop "$work/kafka"
+}
+
+java_program() { # CLASS ARGS of which the first is the address, which comes last here
+  local class=$1 address=${*: -1} cp
+  cp=$("$peers/kafka.sh" classes)
+  shift
+  java -Xmx128m -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -cp "$cp" "$class" "$address" "${@:1:$#-1}"
+}
+
+franz_go() {
+  # The tests that need a broker, without transactions, share groups, the consumer protocol, and other listeners.
+  # Sub-tests of the consumer protocol skip themselves on a broker that does not advertise it.
+  (cd "$work" && KGO_SEEDS=$1 KGO_TEST_RF=1 KGO_TEST_RECORDS=20000 KGO_LOG_LEVEL=none "$cache/bin/kgo.test" -test.v -test.timeout 400s \
+    -test.run 'TestPing|TestIssue|TestConsume|TestHookPollStart|TestGroup|TestPause|TestPooling|TestAddRemove|TestDirectPartition|TestClient_Produce|TestUnknownGroup' \
+    -test.skip 'Txn|Share|848') | tee "$work/kgo.out"
+  grep -q -- '--- PASS: TestGroupETL/range ' "$work/kgo.out" || die "TestGroupETL/range did not run"
+  grep -q -- '--- PASS: TestGroupETL/cooperative-sticky ' "$work/kgo.out" || die "TestGroupETL/cooperative-sticky did not run"
+}
+
+runtime() {
+  (cd "$root" && RONDO_BOOTSTRAP=$1 go test -tags synctests -count=1 -timeout 500s -v -run E2E .) | tee "$work/e2e.out"
+  grep -q -- '^--- PASS: .*E2E' "$work/e2e.out" || die "could not run: no end-to-end test ran"
+}
+
+demo() { "$root/bin/rondo" demo --bootstrap-server "$1"; }
+
+step() {
+  case $1 in
+    rondo-kcat) need kcat kcat; on_rondo "$peers/kcat.sh" ;;
+    rondo-cases-*) rondo_cases "${1#rondo-cases-}" ;;
+    rondo-kafkajs) on_rondo env "NODE_PATH=$cache/node/node_modules" node "$peers/node/groups.js" ;;
+    rondo-librdkafka) on_rondo librdkafka range ;;
+    rondo-librdkafka-coop) on_rondo librdkafka cooperative-sticky ;;
+    rondo-java) on_rondo java_program peers.Groups range ;;
+    rondo-java-coop) on_rondo java_program peers.Groups cooperative-sticky ;;
+    rondo-kafka-streams) on_rondo java_program peers.Streams ;;
+    rondo-franz-go) on_rondo franz_go ;;
+    kafka-cases-*) kafka_cases "${1#kafka-cases-}" ;;
+    kafka-runtime) on_kafka runtime ;;
+    kafka-demo) on_kafka demo ;;
+    *) die "no step $1; run.sh list names them" ;;
+  esac
+}
+
+librdkafka() { "$cache/python/bin/python" "$peers/python/groups.py" "$2" "$1"; }
+
+# ---- running them ----
+
+# one runs a step in a process of its own, so that it can be given a limit, and leaves its verdict in a file.
+one() {
+  local name=$1 limit=$2 log=$logs/$1.log began=$SECONDS why code=0
+  mkdir -p "$logs/$name"
+  PEERS_WORK=$logs/$name timeout -k 15 "$limit" "$peers/run.sh" step "$name" >"$log" 2>&1 </dev/null || code=$?
+  if [ $code -eq 0 ]; then
+    echo "PASS $name ($((SECONDS - began)) s)"
+    rm -rf "${logs:?}/$name"
+    : >"$logs/$name.passed"
+    return
+  fi
+  why="exit status $code"
+  [ $code -eq 124 ] && why="not done within $limit s"
+  {
+    echo "FAIL $name ($((SECONDS - began)) s): $why; the end of $log:"
+    tail -60 "$log" | sed 's/^/    /'
+  } >"$logs/$name.verdict"
+  cat "$logs/$name.verdict"
+}
+
+select_steps() {
+  local name limit needs text want
+  while read -r name limit needs text; do
+    [ -n "$name" ] || continue
+    for want in "$@"; do
+      # shellcheck disable=SC2254 # a pattern is wanted
+      case $name in $want) echo "$name $limit $needs"; break ;; esac
+    done
+  done <<<"$steps"
+}
+
+prepare() {
+  local what=$1 began=$SECONDS
+  if timeout -k 15 900 "$peers/run.sh" prepare "$what" >"$logs/prepare-$what.log" 2>&1 </dev/null; then
+    echo "ready $what ($((SECONDS - began)) s)"
+    : >"$logs/prepare-$what.passed"
+  else
+    echo "FAIL prepare $what; the end of $logs/prepare-$what.log:"
+    tail -20 "$logs/prepare-$what.log" | sed 's/^/    /'
+  fi
+}
+
+main() {
+  local chosen name limit needs what failed=0 passed=0
+  chosen=$(select_steps "$@")
+  [ -n "$chosen" ] || die "no step matches: $*; run.sh list names them"
+  logs=${PEERS_LOGS:-$(mktemp -d "${TMPDIR:-/tmp}/rondo-peers.XXXXXX")}
+  mkdir -p "$logs" "$cache/bin"
+  rm -f "$logs"/*.passed
+  prepare rondo
+  [ -z "${PEERS_REFERENCE:-}" ] || prepare java
+  for what in $(cut -d' ' -f3 <<<"$chosen" | tr , '\n' | sort -u | grep -v '^-$'); do prepare "$what"; done
+  while read -r name limit needs; do
+    for what in rondo ${needs//,/ }; do
+      if [ "$what" != - ] && [ ! -f "$logs/prepare-$what.passed" ]; then
+        echo "FAIL $name: could not run, for want of $what"
+        continue 2
+      fi
+    done
+    while [ "$(jobs -rp | wc -l)" -ge "${PEERS_JOBS:-2}" ]; do wait -n || true; done
+    one "$name" "$limit" &
+  done <<<"$chosen"
+  wait
+  while read -r name _; do
+    if [ -f "$logs/$name.passed" ]; then passed=$((passed + 1)); else failed=$((failed + 1)); fi
+  done <<<"$chosen"
+  echo "peers: $passed passed, $failed failed"
+  if [ $failed -gt 0 ]; then
+    echo "logs and data: $logs"
+    exit 1
+  fi
+  [ -n "${PEERS_LOGS:-}" ] || rm -rf "$logs"
+}
+
+case ${1:-} in
+  list) while read -r name _ _ text; do [ -z "$name" ] || printf '%-24s %s\n' "$name" "$text"; done <<<"$steps" ;;
+  prepare) "prepare_$2" ;;
+  step)
+    work=${PEERS_WORK:?}
+    trap end_brokers EXIT
+    trap 'exit 143' TERM INT
+    step "$2"
+    ;;
+  restart) shift; restart "$@" ;;
+  -h | --help) sed -n '2,15p' "${BASH_SOURCE[0]}" | sed 's/^# \{0,1\}//' ;;
+  '') main '*' ;;
+  *) main "$@" ;;
+esac
