@@ -128,7 +128,7 @@ func (c *classic) closeStory() {
 	if st == nil || st.bumped.IsZero() {
 		return
 	}
-	if leader := c.members[c.leader]; leader != nil && c.phase == stable && c.s.now.Sub(st.bumped) >= lateAfter {
+	if leader := c.members[c.leader]; leader != nil && leader.id != st.event.Trigger.ID && c.phase == stable && c.s.now.Sub(st.bumped) >= lateAfter {
 		st.missed(leader)
 	}
 	st.event.Took, st.event.Members = c.s.now.Sub(st.event.At), len(c.members)
