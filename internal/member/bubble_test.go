@@ -173,3 +173,158 @@ func TestJoinCommitLeave(t *testing.T) {
 		synctest.Wait()
 	})
 }
+
+// holds checks that the apps own all n partitions, none twice.
+func holds(t *testing.T, n int, apps ...*app) {
+	t.Helper()
+	var all []member.TopicPartition
+	for _, a := range apps {
+		all = append(all, a.has()...)
+	}
+	slices.SortFunc(all, func(x, y member.TopicPartition) int { return int(x.Partition - y.Partition) })
+	if !slices.Equal(all, in(n)) {
+		t.Errorf("owned: %v, want each of %d once", all, n)
+	}
+}
+
+// A newcomer joins while the only member is 30 s into a call of 120 s: nobody
+// loses the lease, commits go on, the newcomer has its share within seconds,
+// and the call, whose partition stays, is not disturbed (recorded run j1 is
+// what Kafka Streams does there).
+func TestNewcomerDuringLongCall(t *testing.T) {
+	memnet.Bubble(t, func(t *testing.T) {
+		w := newWorld(t, 4)
+		a := w.join("a", nil)
+		eventually(t, 10*time.Second, "a owns all", func() bool { return len(a.has()) == 4 })
+		ctx, ticket := a.Begin(member.Work{Topic: "in", Partition: 0, Offset: 5, Name: "call model"})
+		began := time.Now()
+		time.Sleep(30 * time.Second)
+		a.drain = 100 * time.Millisecond
+		b := w.join("b", nil)
+		eventually(t, 10*time.Second, "b owns two", func() bool { return len(b.has()) == 2 })
+		t.Logf("newcomer served after %s", time.Since(b.start))
+		holds(t, 4, a, b)
+		for time.Since(began) < 120*time.Second {
+			commit, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+			if err := a.Commit(commit, map[member.TopicPartition]member.Offset{{Topic: "in", Partition: 1}: {At: 1}}); err != nil {
+				t.Errorf("commit %s into the call: %v", time.Since(began), err)
+			}
+			cancel()
+			time.Sleep(time.Second)
+		}
+		if err := ctx.Err(); err != nil {
+			t.Errorf("call was cancelled: %v", context.Cause(ctx))
+		}
+		a.End(ticket)
+		if n := len(events[member.Lost](a)) + len(events[member.Lost](b)); n != 0 {
+			t.Errorf("%d losses, want none: %v", n, a.log)
+		}
+		a.leave()
+		b.leave()
+	})
+}
+
+// A call that never returns is cut at max.poll.interval.ms and named; the
+// partitions go to the other member, and the evicted one rejoins at once.
+func TestPollClockCutsHungCall(t *testing.T) {
+	memnet.Bubble(t, func(t *testing.T) {
+		w := newWorld(t, 4)
+		a, b := w.join("a", nil), w.join("b", nil)
+		eventually(t, 30*time.Second, "both own two", func() bool { return len(a.has()) == 2 && len(b.has()) == 2 })
+		mine := a.has()[0]
+		work := member.Work{Topic: "in", Partition: mine.Partition, Offset: 41, Name: "call model"}
+		ctx, ticket := a.Begin(work)
+		_, other := a.Begin(member.Work{Topic: "in", Partition: mine.Partition, Offset: 42, Name: "call model"})
+		a.End(other)
+		began := time.Now()
+		<-ctx.Done()
+		if age := time.Since(began); age != 5*time.Minute {
+			t.Errorf("cut after %s, want 5m", age)
+		}
+		var clock *member.PollClockError
+		if !errors.As(context.Cause(ctx), &clock) || clock.Work != work {
+			t.Errorf("cause: %v", context.Cause(ctx))
+		}
+		eventually(t, 10*time.Second, "eviction and rejoin", func() bool {
+			return len(events[member.Evicted](a)) == 1 && len(a.has()) == 2 && len(b.has()) == 2
+		})
+		if e := events[member.Evicted](a)[0]; e.Work != work || e.Times != 1 {
+			t.Errorf("evicted: %+v", e)
+		}
+		a.End(ticket) // late, and harmless
+		holds(t, 4, a, b)
+		a.leave()
+		b.leave()
+	})
+}
+
+// The link of one member is cut: it says Lost when its session has run out by
+// its own account, never later than the coordinator gives the partitions away;
+// healed, it comes back.
+func TestCutLinkLosesSession(t *testing.T) {
+	memnet.Bubble(t, func(t *testing.T) {
+		w := newWorld(t, 4)
+		a, b := w.join("a", nil), w.join("b", nil)
+		eventually(t, 30*time.Second, "both own two", func() bool { return len(a.has()) == 2 && len(b.has()) == 2 })
+		time.Sleep(time.Minute)
+		w.net.Cut("a")
+		cut := time.Now()
+		eventually(t, time.Minute, "a lost its lease", func() bool { return len(a.has()) == 0 })
+		lost := time.Since(cut)
+		if !errors.Is(events[member.Lost](a)[0].Cause, member.ErrSessionClock) || lost < 41*time.Second || lost > 46*time.Second {
+			t.Errorf("lost after %s because %v", lost, events[member.Lost](a)[0].Cause)
+		}
+		eventually(t, time.Minute, "b owns all", func() bool { return len(b.has()) == 4 })
+		if taken := time.Since(cut); taken < lost-200*time.Millisecond {
+			t.Errorf("b owned all after %s, a let go only after %s", taken, lost)
+		}
+		w.net.Heal("a")
+		eventually(t, time.Minute, "a is back", func() bool { return len(a.has()) == 2 })
+		holds(t, 4, a, b)
+		a.leave()
+		b.leave()
+	})
+}
+
+// Under the eager protocol everything is revoked before each join.
+func TestEager(t *testing.T) {
+	memnet.Bubble(t, func(t *testing.T) {
+		w := newWorld(t, 4)
+		eager := func(c *member.Config) { c.Eager = true }
+		a := w.join("a", eager)
+		eventually(t, 10*time.Second, "a owns all", func() bool { return len(a.has()) == 4 })
+		a.drain = 2 * time.Second
+		b := w.join("b", eager)
+		eventually(t, 20*time.Second, "both own two", func() bool { return len(a.has()) == 2 && len(b.has()) == 2 })
+		holds(t, 4, a, b)
+		if r := events[member.Revoke](a); len(r) != 1 || len(r[0].Partitions) != 4 {
+			t.Errorf("revocations: %+v", r)
+		}
+		a.leave()
+		b.leave()
+	})
+}
+
+// A static member that restarts within its session moves nothing.
+func TestStaticRestart(t *testing.T) {
+	memnet.Bubble(t, func(t *testing.T) {
+		w := newWorld(t, 4)
+		static := func(id string) func(*member.Config) {
+			return func(c *member.Config) { c.InstanceID = id }
+		}
+		a, b := w.join("a", static("a")), w.join("b", static("b"))
+		eventually(t, 30*time.Second, "both own two", func() bool { return len(a.has()) == 2 && len(b.has()) == 2 })
+		before, generations := b.has(), len(events[member.Assigned](a))
+		b.leave()
+		time.Sleep(20 * time.Second)
+		b = w.join("b2", static("b"))
+		eventually(t, 10*time.Second, "b has its share again", func() bool { return slices.Equal(b.has(), before) })
+		time.Sleep(time.Minute)
+		holds(t, 4, a, b)
+		if n := len(events[member.Assigned](a)); n != generations {
+			t.Errorf("a saw %d generations, want %d: %s", n, generations, a.log)
+		}
+		a.leave()
+		b.leave()
+	})
+}
