@@ -23,7 +23,10 @@ type Broker struct {
 	groups   *coordinator
 	table    map[int16]served
 	stats    counters
+	pids     producerIDs
+	sessions *fetchSessions
 	maxFrame int32 // socket.request.max.bytes
+	fetchMax int   // fetch.max.bytes
 
 	listener net.Listener
 	host     string // advertised
@@ -81,7 +84,12 @@ func (b *Broker) configure() error {
 	}
 	b.settings = s
 	b.maxFrame = int32(s.int("socket.request.max.bytes"))
+	b.fetchMax = int(s.int("fetch.max.bytes"))
+	b.sessions = newFetchSessions(s.int("max.incremental.fetch.session.cache.slots"))
 	b.table = dispatch()
+	for name, why := range s.ignored() {
+		b.log.Info("setting without effect", "name", name, "cause", why)
+	}
 	return nil
 }
 
@@ -174,6 +182,8 @@ func (b *Broker) accept() {
 		}()
 	}
 }
+
+func (b *Broker) nodeName() string { return strconv.Itoa(int(b.config.NodeID)) }
 
 // Addr is the host:port that clients are told to connect to.
 func (b *Broker) Addr() string { return net.JoinHostPort(b.host, strconv.Itoa(int(b.port))) }

@@ -12,11 +12,31 @@ type api struct {
 	handle handler
 }
 
-// ownAPIs are the APIs of this file's side of the house: data path, metadata
-// and administration. groupAPIs (coordinator_apis.go) lists those of the group
-// coordinator.
+// ownAPIs are those of the data path, of metadata and of administration;
+// groupAPIs (coordinator_apis.go) lists those of the group coordinator.
 func ownAPIs() []api {
-	return []api{}
+	return []api{
+		{wire.Produce, (*Broker).handleProduce},
+		{wire.Fetch, (*Broker).handleFetch},
+		{wire.ListOffsets, (*Broker).handleListOffsets},
+		{wire.Metadata, (*Broker).handleMetadata},
+		{wire.FindCoordinator, (*Broker).handleFindCoordinator},
+		{wire.APIVersions, (*Broker).handleAPIVersions},
+		{wire.CreateTopics, (*Broker).handleCreateTopics},
+		{wire.DeleteTopics, (*Broker).handleDeleteTopics},
+		{wire.DeleteRecords, (*Broker).handleDeleteRecords},
+		{wire.InitProducerID, (*Broker).handleInitProducerID},
+		{wire.OffsetForLeaderEpoch, (*Broker).handleOffsetForLeaderEpoch},
+		{wire.DescribeConfigs, (*Broker).handleDescribeConfigs},
+		{wire.AlterConfigs, (*Broker).handleAlterConfigs},
+		{wire.DescribeLogDirs, (*Broker).handleDescribeLogDirs},
+		{wire.CreatePartitions, (*Broker).handleCreatePartitions},
+		{wire.IncrementalAlterConfigs, (*Broker).handleIncrementalAlterConfigs},
+		{wire.DescribeCluster, (*Broker).handleDescribeCluster},
+		{wire.DescribeProducers, (*Broker).handleDescribeProducers},
+		{wire.ListConfigResources, (*Broker).handleListConfigResources},
+		{wire.DescribeTopicPartitions, (*Broker).handleDescribeTopicPartitions},
+	}
 }
 
 // served is a row of the table in use: an API of Kafka 4.2 with its handler.

@@ -28,3 +28,21 @@ type counters struct {
 	produceBatches, produceBytes           atomic.Int64
 	fetchBytes                             atomic.Int64
 }
+
+// Stats reads the counters. It is cheap enough for every scrape.
+func (b *Broker) Stats() Stats {
+	b.mu.Lock()
+	open := len(b.conns)
+	b.mu.Unlock()
+	s := Stats{
+		Connections: int64(open), ConnectionsAccepted: b.stats.connectionsAccepted.Load(), ConnectionsBroken: b.stats.connectionsBroken.Load(),
+		Requests: b.stats.requests.Load(), BytesOut: b.stats.bytesOut.Load(),
+		ProduceBatches: b.stats.produceBatches.Load(), ProduceBytes: b.stats.produceBytes.Load(), FetchBytes: b.stats.fetchBytes.Load(),
+		FetchSessions: b.sessions.count(), Journal: b.journal.Stats(),
+	}
+	for _, t := range b.catalog().byName {
+		s.Topics++
+		s.Partitions += len(t.partitions)
+	}
+	return s
+}

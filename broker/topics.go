@@ -1,0 +1,288 @@
+package broker
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+
+	"github.com/rondo-streams/rondo/internal/journal"
+	"github.com/twmb/franz-go/pkg/kerr"
+)
+
+// maxPartitions bounds the partitions that one request may make; what Kafka
+// allows in one batch of its metadata log is the same (ReplicationControlManager).
+const maxPartitions = 10_000
+
+// failure is an error on its way to a client: a code of the protocol and a
+// text, in Kafka's words where Kafka has some.
+type failure struct {
+	code int16
+	text string
+}
+
+func fail(e *kerr.Error, format string, args ...any) *failure {
+	return &failure{code: e.Code, text: fmt.Sprintf(format, args...)}
+}
+
+// errorCode maps errors of the journal to codes of the protocol.
+func errorCode(err error) int16 {
+	switch {
+	case err == nil:
+		return 0
+	case errors.Is(err, journal.ErrOutOfOrderSequence):
+		return kerr.OutOfOrderSequenceNumber.Code
+	case errors.Is(err, journal.ErrProducerFenced):
+		return kerr.InvalidProducerEpoch.Code
+	case errors.Is(err, journal.ErrOffsetOutOfRange):
+		return kerr.OffsetOutOfRange.Code
+	case errors.Is(err, journal.ErrRemoved):
+		return kerr.UnknownTopicOrPartition.Code
+	default:
+		return kerr.KafkaStorageError.Code
+	}
+}
+
+func storageFailure(err error) *failure { return &failure{code: errorCode(err), text: err.Error()} }
+
+// isInternal tells the topics that the broker keeps for itself.
+func isInternal(name string) bool { return name == offsetsTopicName || name == "__transaction_state" }
+
+// checkTopicName says what is wrong with the name of a topic (Topic.java), or "".
+func checkTopicName(name string) string {
+	const prefix = "Topic name is invalid: "
+	switch {
+	case name == "":
+		return prefix + "the empty string is not allowed"
+	case name == "." || name == "..":
+		return prefix + "'" + name + "' is not allowed"
+	case len(name) > 249:
+		return prefix + "the length of '" + name + "' is longer than the max allowed length 249"
+	}
+	for i := range len(name) {
+		c := name[i]
+		if c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '.' || c == '_' || c == '-' {
+			continue
+		}
+		return prefix + "'" + name + "' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"
+	}
+	return ""
+}
+
+// collision returns an existing topic whose name differs only in . and _,
+// which metrics could not tell apart.
+func (c *catalog) collision(name string) string {
+	if !strings.ContainsAny(name, "._") {
+		return ""
+	}
+	plain := strings.ReplaceAll(name, ".", "_")
+	for other := range c.byName {
+		if other != name && strings.ReplaceAll(other, ".", "_") == plain {
+			return other
+		}
+	}
+	return ""
+}
+
+// createTopics makes the topics that are right, each durable, and publishes
+// them together. It runs on the metadata goroutine.
+func (m *metadata) createTopics(wanted []*newTopic) {
+	c := m.edit()
+	made := 0
+	for _, w := range wanted {
+		if w.failed != nil {
+			continue
+		}
+		if w.failed = m.admit(c, w); w.failed != nil || w.dry {
+			continue
+		}
+		t, err := m.createTopic(c, w)
+		if err != nil {
+			m.b.log.Error("create topic", "topic", w.name, "cause", err)
+			w.failed = storageFailure(err)
+			continue
+		}
+		c.byName[t.name], c.byID[t.id] = t, t
+		made++
+	}
+	if made > 0 {
+		m.publish(c)
+	}
+}
+
+// newTopic is a topic that somebody wants, and what became of it.
+type newTopic struct {
+	name       string
+	partitions int
+	configs    map[string]string
+	dry        bool // only see whether it could be made
+
+	id     topicID
+	failed *failure
+}
+
+func (m *metadata) admit(c *catalog, w *newTopic) *failure {
+	w.id = newTopicID()
+	if c.byName[w.name] != nil {
+		return fail(kerr.TopicAlreadyExists, "Topic '%s' already exists.", w.name)
+	}
+	if other := c.collision(w.name); other != "" {
+		return fail(kerr.InvalidTopicException, "Topic '%s' collides with existing topic: %s", w.name, other)
+	}
+	return nil
+}
+
+func (m *metadata) createTopic(c *catalog, w *newTopic) (*topic, error) {
+	t := &topic{name: w.name, id: w.id, internal: isInternal(w.name), configs: w.configs}
+	t.settings = m.b.viewOf(c).settingsOf(w.configs)
+	var err error
+	if t.partitions, err = m.createPartitions(t, 0, w.partitions); err != nil {
+		return nil, err
+	}
+	record := metadataRecord(keyTopic+w.name, topicRecord{ID: t.id, Partitions: w.partitions, Configs: w.configs})
+	if err := m.write(record); err != nil {
+		m.removePartitions(t.partitions)
+		return nil, err
+	}
+	return t, nil
+}
+
+func (m *metadata) createPartitions(t *topic, from, to int) ([]*partition, error) {
+	ids := make([]journal.ID, 0, to-from)
+	for i := from; i < to; i++ {
+		ids = append(ids, journal.ID{Topic: t.id, Partition: int32(i)})
+	}
+	logs, err := m.b.journal.CreateAll(ids, t.settings.journal)
+	if err != nil {
+		return nil, err
+	}
+	partitions := make([]*partition, len(logs))
+	for i, log := range logs {
+		partitions[i] = &partition{index: int32(from + i), log: log}
+	}
+	return partitions, nil
+}
+
+// removePartitions drops data. What cannot be dropped now is dropped at the
+// next start, for no topic names it.
+func (m *metadata) removePartitions(partitions []*partition) {
+	for _, p := range partitions {
+		if err := m.b.journal.Remove(p.log.ID()); err != nil {
+			m.b.log.Error("remove a partition", "partition", p.index, "cause", err)
+		}
+	}
+}
+
+// deleteTopic removes a topic: first from the metadata, then its data.
+func (m *metadata) deleteTopic(t *topic) error {
+	if err := m.write(metadataRecord(keyTopic+t.name, nil)); err != nil {
+		return err
+	}
+	c := m.edit()
+	delete(c.byName, t.name)
+	delete(c.byID, t.id)
+	m.publish(c)
+	m.removePartitions(t.partitions)
+	return nil
+}
+
+// growTopic adds partitions.
+func (m *metadata) growTopic(t *topic, to int) error {
+	added, err := m.createPartitions(t, len(t.partitions), to)
+	if err != nil {
+		return err
+	}
+	if err := m.write(metadataRecord(keyTopic+t.name, topicRecord{ID: t.id, Partitions: to, Configs: t.configs})); err != nil {
+		m.removePartitions(added)
+		return err
+	}
+	grown := *t
+	grown.partitions = append(append(make([]*partition, 0, to), t.partitions...), added...)
+	c := m.edit()
+	c.byName[t.name], c.byID[t.id] = &grown, &grown
+	m.publish(c)
+	return nil
+}
+
+// setTopicConfigs replaces the configs of a topic.
+func (m *metadata) setTopicConfigs(t *topic, configs map[string]string) error {
+	if maps.Equal(t.configs, configs) {
+		return nil
+	}
+	if err := m.write(metadataRecord(keyTopic+t.name, topicRecord{ID: t.id, Partitions: len(t.partitions), Configs: configs})); err != nil {
+		return err
+	}
+	changed := *t
+	changed.configs = configs
+	c := m.edit()
+	changed.settings = m.b.viewOf(c).settingsOf(configs)
+	c.byName[t.name], c.byID[t.id] = &changed, &changed
+	m.publish(c)
+	for _, p := range changed.partitions {
+		p.log.Configure(changed.settings.journal)
+	}
+	return nil
+}
+
+// setConfigs replaces the configs of a group or a broker.
+func (m *metadata) setConfigs(kind, name string, configs map[string]string) error {
+	var value any
+	if len(configs) > 0 {
+		value = configs
+	}
+	if err := m.write(metadataRecord(kind+name, value)); err != nil {
+		return err
+	}
+	c := m.edit()
+	all := c.groups
+	if kind == keyBroker {
+		all = c.brokers
+	}
+	if len(configs) > 0 {
+		all[name] = configs
+	} else {
+		delete(all, name)
+	}
+	if kind == keyBroker {
+		m.configure(c)
+	}
+	m.publish(c)
+	return nil
+}
+
+// createInBackground asks for a topic without waiting for it, once at a time.
+func (m *metadata) createInBackground(w *newTopic) {
+	m.mu.Lock()
+	busy := m.creating[w.name]
+	m.creating[w.name] = true
+	m.mu.Unlock()
+	if busy {
+		return
+	}
+	m.do(func() {
+		m.createTopics([]*newTopic{w})
+		m.mu.Lock()
+		delete(m.creating, w.name)
+		m.mu.Unlock()
+		if w.failed != nil && w.failed.code != kerr.TopicAlreadyExists.Code {
+			m.b.log.Error("create topic automatically", "topic", w.name, "cause", w.failed.text)
+		}
+	})
+}
+
+// offsetsTopic returns __consumer_offsets. When it is not there yet its
+// creation is started and nil is returned: the client is told
+// COORDINATOR_NOT_AVAILABLE and asks again.
+func (b *Broker) offsetsTopic() *topic {
+	if t := b.catalog().topic(offsetsTopicName); t != nil {
+		return t
+	}
+	b.meta.createInBackground(&newTopic{
+		name: offsetsTopicName, partitions: int(b.settings.int("offsets.topic.num.partitions")),
+		configs: map[string]string{
+			"cleanup.policy": "compact", "compression.type": "producer",
+			"segment.bytes": b.settings.string("offsets.topic.segment.bytes"),
+		},
+	})
+	return nil
+}
