@@ -1,6 +1,7 @@
 package group
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"time"
@@ -180,8 +181,8 @@ func restoreClassic(s *Shard, g *group, v *kmsg.GroupMetadataValue) *classic {
 			id: w.MemberID, instance: w.InstanceID, clientID: w.ClientID, host: w.ClientHost,
 			session:    time.Duration(w.SessionTimeoutMillis) * time.Millisecond,
 			rebalance:  time.Duration(w.RebalanceTimeoutMillis) * time.Millisecond,
-			offers:     []offer{{c.protocol, w.Subscription}},
-			assignment: w.Assignment,
+			offers:     []offer{{c.protocol, bytes.Clone(w.Subscription)}},
+			assignment: bytes.Clone(w.Assignment),
 			synced:     true,
 		}
 		if v.Version == 0 || w.RebalanceTimeoutMillis < 0 {

@@ -21,7 +21,7 @@ type Config struct {
 	MaxSize               int           // group.max.size, default no limit
 	OffsetsRetention      time.Duration // offsets.retention.minutes, default 7 days
 	RetentionCheck        time.Duration // offsets.retention.check.interval.ms, default 10 min
-	MetadataMaxBytes      int           // offset.metadata.max.bytes, default 4096; counted in UTF-16 units, as Kafka does
+	MetadataMaxBytes      int           // offset.metadata.max.bytes, default 4096; counted in UTF-16 units, as Kafka does; negative means none
 }
 
 func (c Config) withDefaults() Config {
@@ -42,6 +42,7 @@ func (c Config) withDefaults() Config {
 	if c.MetadataMaxBytes == 0 {
 		c.MetadataMaxBytes = 4096
 	}
+	c.MetadataMaxBytes = max(c.MetadataMaxBytes, 0)
 	return c
 }
 

@@ -1,0 +1,311 @@
+package broker
+
+import (
+	"fmt"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/rondo-streams/rondo/internal/group"
+	"github.com/rondo-streams/rondo/internal/journal"
+	"github.com/rondo-streams/rondo/internal/wire"
+)
+
+const (
+	// loadStep is how much of its log a shard reads at a time while it loads.
+	loadStep = 1 << 20
+	// batchLimit is how large a batch of several writes may become.
+	batchLimit = 1 << 20
+)
+
+// shard is the coordinator of one partition of __consumer_offsets: a goroutine
+// around a group.Shard. It has one append in flight at a time; what is written
+// meanwhile goes into the next batch together. So a busy shard shares its
+// syncs, and when an append fails nothing is in the log that was written on
+// the assumption that it would not.
+type shard struct {
+	c     *coordinator
+	index int32
+	log   *journal.Partition
+	mail  mailbox
+	quit  chan struct{}
+	ended chan struct{}
+
+	// Of the goroutine.
+	core   *group.Shard
+	asked  map[uint64]func(kmsg.Response) // by token
+	token  uint64
+	queue  []group.Output // not yet appended
+	flight []group.Output // in the append under way
+}
+
+// letter is what the outside sends to a shard: an input, or a question with
+// the way of its answer.
+type letter struct {
+	in     group.Input
+	rq     *request
+	answer func(kmsg.Response)
+	landed *landed
+}
+
+// landed is what became of an append.
+type landed struct {
+	of  *group.Shard // the core that wrote it
+	err error
+}
+
+func newShard(c *coordinator, p *partition) *shard {
+	return &shard{
+		c: c, index: p.index, log: p.log,
+		mail: mailbox{ready: make(chan struct{}, 1)},
+		quit: make(chan struct{}), ended: make(chan struct{}),
+	}
+}
+
+// ask hands in a request. It does not block.
+func (s *shard) ask(rq *request, req kmsg.Request, answer func(kmsg.Response)) {
+	s.mail.put(letter{
+		in: group.Request{ClientID: rq.clientID, Host: rq.host, Req: req}, rq: rq, answer: answer,
+	})
+}
+
+// post hands in anything else. It does not block.
+func (s *shard) post(in group.Input) { s.mail.put(letter{in: in}) }
+
+// run lives until the broker closes. Should the core panic, nothing that was
+// promised is lost, for that is in the log: the shard begins again from there.
+func (s *shard) run() {
+	defer close(s.ended)
+	for !s.live() {
+	}
+}
+
+// live is one life of the core, from loading to the end. It reports whether
+// the end was wanted.
+func (s *shard) live() (wanted bool) {
+	defer func() {
+		if p := recover(); p != nil {
+			s.c.b.log.Error("group coordinator panicked, it starts again from its log",
+				"partition", s.index, "panic", p, "stack", string(debug.Stack()))
+			for token, answer := range s.asked {
+				delete(s.asked, token)
+				answer(nil)
+			}
+		}
+	}()
+	s.core = group.New(s.c.config, newRand())
+	s.asked = map[uint64]func(kmsg.Response){}
+	s.queue, s.flight = nil, nil
+	if err := s.load(); err != nil {
+		// Without its whole log the shard must not promise anything.
+		s.c.b.log.Error("group coordinator cannot read its log and refuses its groups", "partition", s.index, "cause", err)
+		s.step(group.Unload{})
+	} else {
+		s.step(group.Loaded{})
+	}
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for {
+		s.ticks(timer)
+		select {
+		case <-s.mail.ready:
+			s.deliver()
+		case <-timer.C:
+		case <-s.quit:
+			s.step(group.Unload{})
+			return true
+		}
+	}
+}
+
+// ticks does what is due and sets the timer for what comes next.
+func (s *shard) ticks(timer *time.Timer) {
+	for {
+		at, ok := s.core.Next()
+		if !ok {
+			timer.Stop()
+			return
+		}
+		if wait := time.Until(at); wait > 0 {
+			timer.Reset(wait)
+			return
+		}
+		s.step(group.Tick{})
+	}
+}
+
+// deliver takes the mail to the core.
+func (s *shard) deliver() {
+	for _, l := range s.mail.take() {
+		switch in := l.in.(type) {
+		case group.Request:
+			s.token++
+			in.Token = s.token
+			s.asked[in.Token] = func(resp kmsg.Response) {
+				if resp == nil {
+					resp = group.ErrorResponse(in.Req, kerr.UnknownServerError.Code)
+				}
+				l.answer(resp)
+			}
+			s.step(in)
+		case nil:
+			s.land(l.landed)
+		default:
+			s.step(in)
+		}
+	}
+}
+
+func (s *shard) step(in group.Input) {
+	out := s.core.Step(time.Now(), in)
+	for _, r := range out.Replies {
+		answer := s.asked[r.Token]
+		delete(s.asked, r.Token)
+		answer(r.Resp)
+	}
+	for _, e := range out.Events {
+		s.c.event(e)
+	}
+	if out.Seq != 0 {
+		s.queue = append(s.queue, out)
+		s.append()
+	}
+}
+
+// append sends the next batch on its way, if none is.
+func (s *shard) append() {
+	if len(s.flight) > 0 || len(s.queue) == 0 {
+		return
+	}
+	n, size := 0, 0
+	for ; n < len(s.queue) && (n == 0 || size < batchLimit && sameTxn(s.queue[n].Txn, s.queue[0].Txn)); n++ {
+		for _, r := range s.queue[n].Records {
+			size += len(r.Key) + len(r.Value)
+		}
+	}
+	s.flight, s.queue = s.queue[:n:n], s.queue[n:]
+	of := s.core
+	s.log.Append(journal.Append{Batches: batchOf(s.flight, time.Now().UnixMilli()), Internal: true}, func(r journal.Result) {
+		s.mail.put(letter{landed: &landed{of, r.Err}})
+	})
+}
+
+func sameTxn(a, b *group.Producer) bool {
+	return a == b || a != nil && b != nil && *a == *b
+}
+
+// batchOf is the batch of several writes.
+func batchOf(writes []group.Output, nowMs int64) []byte {
+	var records []wire.Record
+	for _, w := range writes {
+		for _, r := range w.Records {
+			records = append(records, wire.Record{Timestamp: nowMs, Key: r.Key, Value: r.Value})
+		}
+	}
+	var o wire.BatchOptions
+	if txn := writes[0].Txn; txn != nil {
+		o = wire.BatchOptions{Idempotent: true, ProducerID: txn.ID, ProducerEpoch: txn.Epoch, BaseSequence: -1, Transactional: true}
+	}
+	return wire.AppendBatch(nil, o, records...)
+}
+
+// land reports an append to the core. When it has failed, so has everything
+// that was queued behind it.
+func (s *shard) land(l *landed) {
+	if l.of != s.core || len(s.flight) == 0 {
+		return // of an earlier life
+	}
+	first, last := s.flight[0].Seq, s.flight[len(s.flight)-1].Seq
+	s.flight = nil
+	if l.err != nil {
+		s.c.b.log.Error("group coordinator cannot write, its members are told", "partition", s.index, "cause", l.err)
+		s.queue = nil
+		s.step(group.Appended{Seq: first, Code: errorCode(l.err)})
+	} else {
+		s.step(group.Appended{Seq: last})
+	}
+	s.append()
+}
+
+// load reads the partition from its beginning, a step at a time, and answers
+// who asks meanwhile.
+func (s *shard) load() error {
+	end := s.log.HighWatermark()
+	for offset := s.log.Start(); offset < end; {
+		select {
+		case <-s.quit:
+			return nil
+		default:
+		}
+		chunks, err := s.log.Read(offset, loadStep, true)
+		if err != nil {
+			return fmt.Errorf("read %s-%d at offset %d: %w", offsetsTopicName, s.index, offset, err)
+		}
+		from := offset
+		for _, chunk := range chunks {
+			err := wire.EachBatch(chunk, func(h wire.Header, batch []byte) error {
+				offset = h.LastOffset() + 1
+				return s.replay(h, batch)
+			})
+			if err != nil {
+				return fmt.Errorf("read %s-%d after offset %d: %w", offsetsTopicName, s.index, from, err)
+			}
+		}
+		if offset == from {
+			break // compaction has left nothing of the end
+		}
+		s.deliver()
+	}
+	if n := s.core.Skipped(); n > 0 {
+		s.c.b.log.Warn("group coordinator left records alone that it does not know", "partition", s.index, "records", n)
+	}
+	return nil
+}
+
+// replay gives a batch to the core: committed offsets, those of an open
+// transaction, or the marker that ends one.
+func (s *shard) replay(h wire.Header, batch []byte) error {
+	return wire.EachRecord(batch, func(r wire.Record) error {
+		switch {
+		case h.Control():
+			// The key of a marker: version, then 0 for abort or 1 for commit.
+			if len(r.Key) >= 4 && r.Key[2] == 0 && r.Key[3] <= 1 {
+				s.core.ApplyMarker(h.ProducerID, r.Key[3] == 1)
+			}
+			return nil
+		case h.Transactional():
+			return s.core.ApplyTxn(h.ProducerID, group.Record{Key: r.Key, Value: r.Value})
+		}
+		return s.core.Apply(group.Record{Key: r.Key, Value: r.Value})
+	})
+}
+
+// mailbox is a queue without an end. Each connection has one request in it at
+// most (or the parts of one), which bounds it.
+type mailbox struct {
+	ready chan struct{}
+
+	mu   sync.Mutex
+	mail []letter
+}
+
+func (m *mailbox) put(l letter) {
+	m.mu.Lock()
+	m.mail = append(m.mail, l)
+	m.mu.Unlock()
+	select {
+	case m.ready <- struct{}{}:
+	default:
+	}
+}
+
+func (m *mailbox) take() []letter {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	mail := m.mail
+	m.mail = nil
+	return mail
+}
