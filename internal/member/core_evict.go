@@ -57,7 +57,7 @@ func (c *Core) evict(now time.Time, w Work, age time.Duration) {
 		}
 		c.leave = c.send(now, c.leaveRequest(reason), nil)
 	}
-	c.reset(now, cause, false, "poll clock fired, joining again")
+	c.reset(now, cause, false, reasonEvicted)
 	if c.leave.seq != 0 {
 		c.joinDue = now.Add(leaveWait)
 	}

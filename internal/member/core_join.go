@@ -18,6 +18,7 @@ const (
 	reasonRevoked   = "need to revoke partitions and re-join"
 	reasonMetadata  = "cached metadata has changed"
 	reasonGivenID   = "need to re-join with the given member-id: "
+	reasonEvicted   = "consumer pro-actively leaving the group"
 	reasonPollClock = "consumer poll timeout has expired."
 	// PollClockReason is the fixed prefix of the reason with which a member
 	// leaves when its poll clock has fired; the name of the work follows. It

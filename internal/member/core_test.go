@@ -17,7 +17,7 @@ import (
 // then.
 //
 //	join NAME [instance=I] [drain=D] [eager] [inpoll] [poll=D] [age=D] [assignor=N]
-//	thread NAME D      run the stream thread: poll, call of D, poll ... (inpoll)
+//	thread NAME D      run the stream thread with calls of D; 0 idles (inpoll)
 //	begin NAME T-P@O CALL | end NAME T-P@O
 //	commit NAME T-P@O
 //	topic T N          the topic has N partitions from now on
@@ -68,8 +68,11 @@ func (w *world) command(f []string) error {
 		if err != nil {
 			return err
 		}
-		a.thread = &thread{call: d}
-		a.thread.poll(w, a)
+		if a.thread == nil {
+			a.thread = &thread{n: 1}
+			a.thread.poll(w, a)
+		}
+		a.thread.call = d
 	case "begin", "end", "commit":
 		return w.commandWork(f)
 	case "topic":
@@ -194,7 +197,7 @@ func (w *world) commandWork(f []string) error {
 			}
 		}
 	case "commit":
-		w.commit(a, TopicPartition{work.Topic, work.Partition}, work.Offset)
+		w.commit(a, TopicPartition{work.Topic, work.Partition}, work.Offset, func(error) {})
 	}
 	return nil
 }

@@ -58,7 +58,8 @@ type application struct {
 	owned   []TopicPartition
 	flights map[uint64]bool // still wanted
 	thread  *thread
-	moved   int // partitions ever revoked
+	drawn   string // the last line about it, to leave out repeated beats
+	moved   int    // partitions ever revoked
 }
 
 type openWork struct {
@@ -134,6 +135,12 @@ func (w *world) draw(who, format string, args ...any) {
 	ids := sortedKeys(w.alias)
 	for _, id := range ids {
 		text = strings.ReplaceAll(text, id, w.alias[id])
+	}
+	if a := w.apps[who]; a != nil {
+		if a.drawn == text && strings.HasPrefix(text, "<- ") {
+			return
+		}
+		a.drawn = text
 	}
 	fmt.Fprintf(&w.paper, "%9s  %-2s %s\n", w.now.Sub(w.start).Round(time.Millisecond), who, text)
 }
@@ -267,8 +274,8 @@ func (w *world) step(a *application, in In) {
 	for _, e := range out.Events {
 		w.told(a, e)
 	}
-	if t := a.thread; t != nil {
-		t.stepped(w, a, len(out.Events) > 0)
+	if a.thread != nil {
+		a.thread.stepped(w, a)
 	}
 }
 
@@ -382,7 +389,12 @@ func (w *world) told(a *application, e Event) {
 	case Assigned:
 		w.draw(a.name, "generation %d: new %s, owns %s", e.Generation, list(e.Partitions), list(e.Owned))
 		for _, p := range e.Partitions {
-			if h, ok := w.holder[p]; ok {
+			if h, ok := w.holder[p]; ok && (w.apps[h].cfg.InPoll || a.cfg.InstanceID != "") {
+				// Kafka promises no better: a thread that is not polling does not
+				// know, and the older of two twins learns with its next beat.
+
+				w.draw(a.name, "... while %s still works on %s", h, p)
+			} else if ok {
 				w.fault("%s is given to %s while %s holds it", p, a.name, h)
 			}
 			w.holder[p] = a.name
@@ -394,6 +406,13 @@ func (w *world) told(a *application, e Event) {
 	case Revoke:
 		w.draw(a.name, "revoke %s", list(e.Partitions))
 		a.moved += len(e.Partitions)
+		if a.thread != nil {
+			w.after(0, func() { // the thread commits and closes inside its poll
+				w.release(a, e.Partitions)
+				w.step(a, Drained{ID: e.id})
+			})
+			return
+		}
 		w.after(a.drain, func() {
 			if a.gone || len(without(e.Partitions, a.owned)) > 0 {
 				return // lost meanwhile
@@ -450,14 +469,16 @@ func list(parts []TopicPartition) string {
 
 // commit sends an offset commit under the current membership, as the shell
 // would, and draws the answer.
-func (w *world) commit(a *application, p TopicPartition, at int64) {
+func (w *world) commit(a *application, p TopicPartition, at int64, then func(error)) {
 	ms := a.core.Membership()
 	switch {
 	case !ms.Held:
 		w.draw(a.name, "commit %s@%d: fenced, nothing sent", p, at)
+		then(ErrFenced)
 		return
 	case ms.Unsettled:
 		w.draw(a.name, "commit %s@%d: rebalancing, nothing sent", p, at)
+		then(ErrRebalancing)
 		return
 	}
 	req := commitRequest("g", ms, map[TopicPartition]Offset{p: {At: at, LeaderEpoch: -1}})
@@ -473,62 +494,9 @@ func (w *world) commit(a *application, p TopicPartition, at int64) {
 			w.after(w.latency, func() {
 				w.draw(a.name, "commit %s@%d: %s", p, at, answer)
 				w.step(a, Refused{Code: code, MemberID: ms.MemberID, Generation: ms.Generation})
+				then(kerr.ErrorForCode(code))
 			})
 		}
 		w.carry(w.shard.Step(w.now, group.Request{Token: w.token, ClientID: a.name, Host: "/10.0.0.1", Req: req}))
-	})
-}
-
-// thread is the stream thread of the InPoll mode: a poll of at most 100 ms,
-// then one call, for ever.
-type thread struct {
-	call    time.Duration
-	polling bool
-	polls   int
-	offset  int64
-	pending int64 // offset of the call under way, -1 when none
-}
-
-func (t *thread) poll(w *world, a *application) {
-	if a.gone {
-		return
-	}
-	t.polls++
-	n := t.polls
-	t.polling = true
-	w.after(100*time.Millisecond, func() { t.stop(w, a, n) })
-	w.step(a, PollBegan{})
-}
-
-// stepped ends the poll early when nothing is outstanding, as records that are
-// there end it.
-func (t *thread) stepped(w *world, a *application, events bool) {
-	if t.polling && !a.core.Busy() && len(a.owned) > 0 {
-		n := t.polls
-		w.after(0, func() { t.stop(w, a, n) })
-	}
-}
-
-func (t *thread) stop(w *world, a *application, n int) {
-	if !t.polling || n != t.polls || a.gone {
-		return
-	}
-	t.polling = false
-	w.step(a, PollEnded{})
-	if len(a.owned) == 0 {
-		w.after(0, func() { t.poll(w, a) })
-		return
-	}
-	p := a.owned[0]
-	w.draw(a.name, "poll ends, call of %s begins", t.call)
-	a.works = []openWork{{Work{p.Topic, p.Partition, t.offset, "call"}, w.now}}
-	w.after(t.call, func() {
-		if a.gone {
-			return
-		}
-		a.works = nil
-		t.offset++
-		w.commit(a, p, t.offset)
-		w.after(2*w.latency+time.Millisecond, func() { t.poll(w, a) })
 	})
 }
