@@ -12,6 +12,8 @@
 #
 # Environment: RONDO_CACHE  where the jars go (default ${XDG_CACHE_HOME:-~/.cache}/rondo)
 #              HEAP         heap of the node (default 512m)
+#              JVM          options of its JVM (default: small and quick to start; for measurements give Kafka's own,
+#                           -Xms1g -Xmx1g -XX:+UseG1GC)
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -96,8 +98,8 @@ PROPS
   local kv
   for kv in "$@"; do echo "$kv" >>"$dir/server.properties"; done
   logging "$dir/log4j2.properties" "$dir/broker.log"
-  local java=(java "-Xmx${HEAP:-512m}" "-Xms${HEAP:-512m}" -XX:+UseSerialGC -XX:TieredStopAtLevel=1
-    "-Dlog4j2.configurationFile=$dir/log4j2.properties" -cp "$libs/*")
+  local options=(${JVM:--Xmx${HEAP:-512m} -Xms${HEAP:-512m} -XX:+UseSerialGC -XX:TieredStopAtLevel=1})
+  local java=(java "${options[@]}" "-Dlog4j2.configurationFile=$dir/log4j2.properties" -cp "$libs/*")
   if [ ! -d "$dir/data" ]; then
     "${java[@]}" kafka.tools.StorageTool format -t cm9uZG8tcGVlcnMtMDAwMA -c "$dir/server.properties" \
       >"$dir/format.log" 2>&1 || { cat "$dir/format.log" >&2; die "cannot format $dir/data"; }
@@ -141,5 +143,5 @@ case ${1:-} in
     jars
     exec java -Xmx256m -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -cp "$libs/*" "$@"
     ;;
-  *) sed -n '2,15p' "${BASH_SOURCE[0]}" | sed 's/^# \{0,1\}//'; exit 2 ;;
+  *) sed -n '2,17p' "${BASH_SOURCE[0]}" | sed 's/^# \{0,1\}//'; exit 2 ;;
 esac
