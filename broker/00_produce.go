@@ -149,7 +149,7 @@ func checkShape(records []byte, version int16) (wire.Header, *failure) {
 	}
 	h, err := wire.ParseHeader(records)
 	if errors.Is(err, wire.ErrCorrupt) {
-		return h, &failure{code: kerr.CorruptMessage.Code}
+		return wire.Header{}, nil // without records, so checkBatch refuses it
 	}
 	if err != nil || h.Size() != len(records) {
 		return h, invalid

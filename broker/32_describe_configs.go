@@ -81,7 +81,7 @@ func (b *Broker) handleDescribeConfigs(rq *request) {
 			r.ErrorCode, r.ErrorMessage = kerr.InvalidRequest.Code, kmsg.StringPtr(malformedText)
 		}
 		for _, config := range configs {
-			if asked.ConfigNames != nil && !slices.Contains(asked.ConfigNames, config.Name) {
+			if len(asked.ConfigNames) > 0 && !slices.Contains(asked.ConfigNames, config.Name) {
 				continue
 			}
 			if !msg.IncludeSynonyms {

@@ -69,7 +69,7 @@ func (b *Broker) handleDescribeProducers(rq *request) {
 			for _, s := range p.log.Producers() {
 				a := kmsg.NewDescribeProducersResponseTopicPartitionActiveProducer()
 				a.ProducerID, a.ProducerEpoch, a.LastSequence, a.LastTimestamp = s.ID, int32(s.Epoch), s.LastSequence, s.LastTimestamp
-				a.CoordinatorEpoch, a.CurrentTxnStartOffset = s.CoordinatorEpoch, s.TxnStart
+				a.CoordinatorEpoch, a.CurrentTxnStartOffset = -1, s.TxnStart
 				r.ActiveProducers = append(r.ActiveProducers, a)
 			}
 			rt.Partitions = append(rt.Partitions, r)

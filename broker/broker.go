@@ -97,7 +97,12 @@ func (b *Broker) configure() error {
 // again when a part of it fails.
 func (b *Broker) open() (err error) {
 	c := b.config
-	b.journal, err = journal.Open(journal.Config{Dir: c.Dir, FS: c.FS, Flush: c.Flush, FlushInterval: c.FlushInterval, Logger: b.log})
+	b.journal, err = journal.Open(journal.Config{
+		Dir: c.Dir, FS: c.FS, Flush: c.Flush, FlushInterval: c.FlushInterval, Logger: b.log,
+		CheckInterval:      b.settings.duration("log.retention.check.interval.ms"),
+		CleanerBackoff:     b.settings.duration("log.cleaner.backoff.ms"),
+		ProducerExpiration: b.settings.duration("producer.id.expiration.ms"),
+	})
 	if err != nil {
 		return fmt.Errorf("start broker: %w", err)
 	}

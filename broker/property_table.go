@@ -16,6 +16,7 @@ group.initial.rebalance.delay.ms int static 3000
 group.max.session.timeout.ms int static 1800000
 group.max.size int static 2147483647
 group.min.session.timeout.ms int static 6000
+log.cleaner.backoff.ms long dynamic 15000
 log.cleaner.delete.retention.ms long dynamic 86400000
 log.cleaner.max.compaction.lag.ms long dynamic 9223372036854775807
 log.cleaner.min.cleanable.ratio double dynamic 0.5
@@ -25,6 +26,7 @@ log.message.timestamp.after.max.ms long dynamic 3600000
 log.message.timestamp.before.max.ms long dynamic 9223372036854775807
 log.message.timestamp.type string dynamic CreateTime
 log.retention.bytes long dynamic -1
+log.retention.check.interval.ms long static 300000
 log.retention.hours int static 168
 log.retention.minutes int static null
 log.retention.ms long dynamic null
@@ -43,6 +45,7 @@ offsets.retention.check.interval.ms long static 600000
 offsets.retention.minutes int static 10080
 offsets.topic.num.partitions int static 50
 offsets.topic.segment.bytes int static 104857600
+producer.id.expiration.ms int dynamic 86400000
 socket.request.max.bytes int static 104857600
 transaction.max.timeout.ms int static 900000
 
@@ -72,11 +75,9 @@ log.preallocate boolean dynamic false
 log.roll.jitter.hours int static 0
 log.roll.jitter.ms long dynamic null
 log.segment.delete.delay.ms long dynamic 60000
-producer.id.expiration.ms int dynamic 86400000
 log.flush.offset.checkpoint.interval.ms int static 60000
 log.flush.scheduler.interval.ms long static 9223372036854775807
 log.flush.start.offset.checkpoint.interval.ms int static 60000
-log.retention.check.interval.ms long static 300000
 
 = Java classes cannot be loaded
 alter.config.policy.class.name class static null
@@ -326,7 +327,6 @@ fetch.purgatory.purge.interval.requests int static 1000
 group.coordinator.append.linger.ms int static -1
 group.coordinator.threads int static 4
 kafka.metrics.polling.interval.secs int static 10
-log.cleaner.backoff.ms long dynamic 15000
 log.cleaner.dedupe.buffer.size long dynamic 134217728
 log.cleaner.enable boolean static true
 log.cleaner.io.buffer.load.factor double dynamic 0.9

@@ -99,6 +99,7 @@ func (s *settings) check() error {
 		"group.initial.rebalance.delay.ms": 0, "offsets.retention.minutes": 1, "offsets.retention.check.interval.ms": 1,
 		"offset.metadata.max.bytes": 0, "min.insync.replicas": 1, "max.connections": 0, "offsets.commit.timeout.ms": 1,
 		"log.segment.bytes": 1 << 20, "transaction.max.timeout.ms": 1, "max.request.partition.size.limit": 1,
+		"log.retention.check.interval.ms": 1, "log.cleaner.backoff.ms": 1, "producer.id.expiration.ms": 1,
 	}
 	for _, name := range slices.Sorted(maps.Keys(atLeast)) {
 		if s.int(name) < atLeast[name] {

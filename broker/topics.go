@@ -36,7 +36,9 @@ func errorCode(err error) int16 {
 		return kerr.InvalidProducerEpoch.Code
 	case errors.Is(err, journal.ErrOffsetOutOfRange):
 		return kerr.OffsetOutOfRange.Code
-	case errors.Is(err, journal.ErrRemoved):
+	case errors.Is(err, journal.ErrInvalidBatch):
+		return kerr.InvalidRecord.Code
+	case errors.Is(err, journal.ErrRemoved), errors.Is(err, journal.ErrUnknown):
 		return kerr.UnknownTopicOrPartition.Code
 	default:
 		return kerr.KafkaStorageError.Code
