@@ -31,7 +31,8 @@ type keeper struct {
 	changed   bool              // something was appended since the last look
 	first     uint64            // the oldest journal segment that a start must replay
 	settled   []*journalSegment // copied; dropped after the next checkpoint
-	garbage   []string          // files that no checkpoint names any more
+	garbage   []string          // files that the next checkpoint will not name any more
+	orphans   []string          // files that a start found and no checkpoint names
 	known     map[string]bool   // directories of partitions that are there
 	unsaved   bool              // a checkpoint is due
 	nextLook  time.Time         // for retention
@@ -83,6 +84,7 @@ func (k *keeper) waitForRoom() (bool, error) {
 
 func (k *keeper) run() {
 	defer close(k.stopped)
+	k.sweep()
 	timer := time.NewTimer(time.Hour)
 	timer.Stop()
 	for {
@@ -216,6 +218,15 @@ func (k *keeper) save() error {
 		delete(k.known, p.dir())
 	}
 	return nil
+}
+
+// sweep removes what a start found that nothing names. It comes before the
+// first settling, which may make files of the same names.
+func (k *keeper) sweep() {
+	for _, path := range k.orphans {
+		k.removeFile(path)
+	}
+	k.orphans = nil
 }
 
 // removeFile removes a file that nothing refers to. When that fails it costs

@@ -124,10 +124,7 @@ func (l *Log) recover() error {
 		l.k.sealed = append(l.k.sealed, seg.journalSegment)
 	}
 	l.c.lastSeq = max(l.c.lastSeq, c.first-1)
-	// Orphans go with the next checkpoint: they are older than it, or were
-	// given up by the committer.
-	l.k.garbage = append(l.k.garbage, orphans...)
-	l.k.unsaved = len(l.k.garbage) > 0
+	l.k.orphans = append(l.k.orphans, orphans...)
 	return nil
 }
 
@@ -255,9 +252,9 @@ func (l *Log) checkFiles() error {
 		}
 		if p == nil {
 			for _, f := range files {
-				l.k.garbage = append(l.k.garbage, l.path(partitionsDir, d.Name, f.Name))
+				l.k.orphans = append(l.k.orphans, l.path(partitionsDir, d.Name, f.Name))
 			}
-			l.k.garbage = append(l.k.garbage, l.path(partitionsDir, d.Name))
+			l.k.orphans = append(l.k.orphans, l.path(partitionsDir, d.Name))
 			delete(l.k.known, d.Name)
 			continue
 		}
@@ -298,7 +295,7 @@ func (p *Partition) checkSegments(sizes map[string]int64) error {
 	}
 	for name := range sizes {
 		if strings.HasSuffix(name, ".log") || strings.HasSuffix(name, ".index") {
-			p.l.k.garbage = append(p.l.k.garbage, p.l.path(partitionsDir, p.dir(), name))
+			p.l.k.orphans = append(p.l.k.orphans, p.l.path(partitionsDir, p.dir(), name))
 		}
 	}
 	return nil
