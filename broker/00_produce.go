@@ -29,6 +29,8 @@ type produce struct {
 
 // handleProduce hands every batch that is right to the journal and answers
 // when all of them are durable. The batches stay as their producer made them.
+// A producer that wants no answer (acks=0) is held to the same pace, so that
+// it cannot fill the memory.
 func (b *Broker) handleProduce(rq *request) {
 	msg := rq.msg.(*kmsg.ProduceRequest)
 	resp := kmsg.NewPtrProduceResponse()
@@ -114,15 +116,12 @@ func (b *Broker) produceTo(p *produce, msg *kmsg.ProduceRequest, t *topic, recor
 	}
 	b.stats.produceBatches.Add(1)
 	b.stats.produceBytes.Add(int64(len(records)))
-	if p.acks == 0 {
-		log.Append(journal.Append{Batches: records, LogAppendTime: t.settings.logAppendTime}, func(journal.Result) {})
-		return
-	}
 	p.left.Add(1)
 	log.Append(journal.Append{Batches: records, LogAppendTime: t.settings.logAppendTime}, func(res journal.Result) {
 		r.ErrorCode, r.BaseOffset, r.LogStartOffset = errorCode(res.Err), res.Base, res.LogStart
-		if t.settings.logAppendTime || res.Duplicate {
-			r.LogAppendTime = res.LogAppendTime
+		r.LogAppendTime = res.LogAppendTime
+		if res.Duplicate && res.LogAppendTime < 0 {
+			r.LogAppendTime = h.MaxTimestamp // as Kafka says it of a batch that it has already
 		}
 		if res.Err != nil {
 			r.BaseOffset, r.LogAppendTime = -1, -1
