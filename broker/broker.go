@@ -46,7 +46,7 @@ type Broker struct {
 func Start(ctx context.Context, c Config) (*Broker, error) {
 	b := &Broker{config: c, conns: map[*conn]struct{}{}}
 	if err := b.configure(); err != nil {
-		return nil, err
+		return nil, &ConfigError{err}
 	}
 	if err := b.open(); err != nil {
 		return nil, err
