@@ -19,20 +19,35 @@ var (
 	ErrDrainBound = errors.New("revocation was not done within max.poll.interval.ms: the partitions are handed over without it")
 )
 
-// LostError is the cause of a Lost event when the coordinator said that the
-// membership is over.
-type LostError struct {
-	Op  string // the request that was answered so
-	Err error  // the protocol's error
+// AnswerError is an answer of the coordinator that ended the membership: the
+// cause of a Lost event, or the error of a Fatal one.
+type AnswerError struct {
+	Op    string // the request that was answered so
+	Group string
+	Err   error  // the protocol's error
+	Hint  string // what to do about it; may be empty
 }
 
-// Error names the request and the answer.
-func (e *LostError) Error() string { return fmt.Sprintf("%s: %v", e.Op, e.Err) }
+// Error names the request, the group, the answer and the way out.
+func (e *AnswerError) Error() string {
+	text := e.Err.Error()
+	var answer *kerr.Error
+	if errors.As(e.Err, &answer) {
+		text = answer.Message
+	}
+	text = fmt.Sprintf("%s %q: %s", e.Op, e.Group, text)
+	if e.Hint != "" {
+		text += ": " + e.Hint
+	}
+	return text
+}
 
 // Unwrap is the protocol's error.
-func (e *LostError) Unwrap() error { return e.Err }
+func (e *AnswerError) Unwrap() error { return e.Err }
 
-func lostError(op string, err error) error { return &LostError{Op: op, Err: err} }
+func (c *Core) ended(op string, err error) error {
+	return &AnswerError{Op: op, Group: c.cfg.Group, Err: err}
+}
 
 // beating: heartbeats go on in every state with a generation. The Java client
 // stops them while a join is outstanding.
@@ -83,11 +98,11 @@ func (c *Core) beatReplied(now time.Time, in Replied) {
 	case errors.Is(err, kerr.IllegalGeneration) && c.phase != Stable:
 		c.overtaken(now)
 	case errors.Is(err, kerr.UnknownMemberID):
-		c.reset(now, lostError("heartbeat", err), false, "encountered UNKNOWN_MEMBER_ID from Heartbeat response")
+		c.reset(now, c.ended("heartbeat to", err), false, "encountered UNKNOWN_MEMBER_ID from Heartbeat response")
 	case errors.Is(err, kerr.IllegalGeneration):
-		c.reset(now, lostError("heartbeat", err), true, "encountered ILLEGAL_GENERATION from Heartbeat response")
+		c.reset(now, c.ended("heartbeat to", err), true, "encountered ILLEGAL_GENERATION from Heartbeat response")
 	default:
-		c.fatal(c.hint("heartbeat", err))
+		c.fatal(c.hint("heartbeat to", err))
 	}
 }
 
@@ -211,19 +226,19 @@ func (c *Core) hint(op string, err error) error {
 	hint := ""
 	switch {
 	case errors.Is(err, kerr.FencedInstanceID):
-		hint = fmt.Sprintf(": another process runs with group.instance.id %q: give each its own", c.cfg.InstanceID)
+		hint = fmt.Sprintf("another process runs with group.instance.id %q: give each its own", c.cfg.InstanceID)
 	case errors.Is(err, kerr.InconsistentGroupProtocol):
-		hint = fmt.Sprintf(": members of the group run another assignor than %q or another protocol: use another group.id or stop them", c.cfg.Assignor.Name())
+		hint = fmt.Sprintf("members of the group run another assignor than %q or another protocol: use another group.id or stop them", c.cfg.Assignor.Name())
 	case errors.Is(err, kerr.InvalidSessionTimeout):
-		hint = fmt.Sprintf(": session.timeout.ms %s is outside the broker's group.min.session.timeout.ms and group.max.session.timeout.ms", c.cfg.Session)
+		hint = fmt.Sprintf("session.timeout.ms %s is outside the broker's group.min.session.timeout.ms and group.max.session.timeout.ms", c.cfg.Session)
 	case errors.Is(err, kerr.GroupMaxSizeReached):
-		hint = ": the group has group.max.size members: stop one or raise it on the broker"
+		hint = "the group has group.max.size members: stop one or raise it on the broker"
 	case errors.Is(err, kerr.GroupAuthorizationFailed):
-		hint = ": this principal needs READ on the group"
+		hint = "this principal needs READ on the group"
 	case errors.Is(err, kerr.InvalidGroupID):
-		hint = ": set group.id"
+		hint = "set group.id"
 	}
-	return fmt.Errorf("%s %q: %w%s", op, c.cfg.Group, err, hint)
+	return &AnswerError{Op: op, Group: c.cfg.Group, Err: err, Hint: hint}
 }
 
 // refused takes a commit's answer as a word about the membership.
@@ -237,11 +252,11 @@ func (c *Core) refused(now time.Time, in Refused) {
 			c.told(now)
 		}
 	case errors.Is(err, kerr.UnknownMemberID):
-		c.reset(now, lostError("commit", err), false, "encountered UNKNOWN_MEMBER_ID from OffsetCommit response")
+		c.reset(now, c.ended("commit to", err), false, "encountered UNKNOWN_MEMBER_ID from OffsetCommit response")
 	case errors.Is(err, kerr.IllegalGeneration) && c.phase == Stable:
-		c.reset(now, lostError("commit", err), true, "encountered ILLEGAL_GENERATION from OffsetCommit response")
+		c.reset(now, c.ended("commit to", err), true, "encountered ILLEGAL_GENERATION from OffsetCommit response")
 	case errors.Is(err, kerr.FencedInstanceID):
-		c.fatal(c.hint("commit", err))
+		c.fatal(c.hint("commit to", err))
 	}
 }
 

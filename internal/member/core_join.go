@@ -133,7 +133,7 @@ func (c *Core) joinReplied(now time.Time, in Replied) {
 		c.memberID = resp.MemberID
 		c.why, c.joinDue = reasonGivenID+resp.MemberID, now
 	case errors.Is(err, kerr.UnknownMemberID):
-		c.reset(now, lostError("join group", err), false, "encountered UNKNOWN_MEMBER_ID from JoinGroup response")
+		c.reset(now, c.ended("join group", err), false, "encountered UNKNOWN_MEMBER_ID from JoinGroup response")
 	case errors.Is(err, kerr.RebalanceInProgress), retriable(err):
 		c.retryJoin(now, err)
 	default:
@@ -230,9 +230,9 @@ func (c *Core) syncReplied(now time.Time, in Replied) {
 		c.candidates, c.metaDue, c.syncDue = nil, time.Time{}, time.Time{}
 		c.drop(&c.meta)
 	case errors.Is(err, kerr.UnknownMemberID):
-		c.reset(now, lostError("sync group", err), false, "encountered UNKNOWN_MEMBER_ID from SyncGroup response")
+		c.reset(now, c.ended("sync group", err), false, "encountered UNKNOWN_MEMBER_ID from SyncGroup response")
 	case errors.Is(err, kerr.IllegalGeneration):
-		c.reset(now, lostError("sync group", err), true, "encountered ILLEGAL_GENERATION from SyncGroup response")
+		c.reset(now, c.ended("sync group", err), true, "encountered ILLEGAL_GENERATION from SyncGroup response")
 	case retriable(err):
 		c.retrySync(now)
 	default:

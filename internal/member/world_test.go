@@ -4,6 +4,7 @@ import (
 	"container/heap"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -60,6 +61,7 @@ type application struct {
 	thread  *thread
 	drawn   string // the last line about it, to leave out repeated beats
 	moved   int    // partitions ever revoked
+	lost    int    // losses so far
 }
 
 type openWork struct {
@@ -119,7 +121,11 @@ func (w *world) move() {
 
 func (w *world) kill() {
 	w.down = true
+	broken := w.asked
 	w.asked = map[uint64]func(kmsg.Response){}
+	for _, token := range slices.Sorted(maps.Keys(broken)) {
+		broken[token](nil) // connections break
+	}
 }
 
 func (w *world) after(d time.Duration, do func()) {
@@ -306,6 +312,10 @@ func (w *world) arrive(a *application, s Send) {
 				w.after(10*time.Second, func() { w.reply(a, s.Seq, nil, errors.New("connection lost")) })
 				return
 			}
+			if resp == nil {
+				w.reply(a, s.Seq, nil, errors.New("connection lost"))
+				return
+			}
 			w.reply(a, s.Seq, resp, nil)
 		})
 	}
@@ -413,9 +423,10 @@ func (w *world) told(a *application, e Event) {
 			})
 			return
 		}
+		lost := a.lost
 		w.after(a.drain, func() {
-			if a.gone || len(without(e.Partitions, a.owned)) > 0 {
-				return // lost meanwhile
+			if a.gone || a.lost > lost {
+				return // what drained is lost; it may even be back
 			}
 			w.draw(a.name, "drained %s", list(e.Partitions))
 			w.release(a, e.Partitions)
@@ -423,6 +434,7 @@ func (w *world) told(a *application, e Event) {
 		})
 	case Lost:
 		w.draw(a.name, "lost %s: %s", list(e.Partitions), firstWords(e.Cause))
+		a.lost++
 		w.release(a, e.Partitions)
 	case Evicted:
 		w.draw(a.name, "evicted by %q at age %s, time %d", e.Work, e.Age, e.Times)
@@ -433,9 +445,9 @@ func (w *world) told(a *application, e Event) {
 
 func firstWords(err error) string {
 	text, _, _ := strings.Cut(err.Error(), ":")
-	var lost *LostError
-	if errors.As(err, &lost) {
-		return text + ": " + errorName(lost.Err)
+	var answer *AnswerError
+	if errors.As(err, &answer) {
+		return answer.Error()
 	}
 	return text
 }
@@ -486,6 +498,10 @@ func (w *world) commit(a *application, p TopicPartition, at int64, then func(err
 	w.after(w.latency, func() {
 		w.token++
 		w.asked[w.token] = func(resp kmsg.Response) {
+			if resp == nil {
+				w.after(w.latency, func() { then(errors.New("connection lost")) })
+				return
+			}
 			code, _ := worstCode(resp.(*kmsg.OffsetCommitResponse))
 			answer := "ok"
 			if code != 0 {
