@@ -2,13 +2,48 @@ package rondo
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/rondo-streams/rondo/internal/call"
+	"github.com/rondo-streams/rondo/internal/loop"
 )
 
 // App runs a topology: num.stream.threads threads, each a member of the
 // consumer group application.id. Make it with NewApp, run it once.
 type App struct {
-	topology *Topology
-	config   *config
+	topology   *Topology
+	config     *config
+	clientID   string
+	streams42  bool
+	maxPoll    time.Duration
+	watchEvery time.Duration // between two looks at user code
+	subOf      map[string]int32
+	gates      map[string]*call.Gate // by the call's name
+	producer   *kgo.Client
+	counts     counters
+	strikes    strikes
+	called     called
+
+	mu        sync.Mutex // guards the rest
+	state     string
+	began     time.Time
+	threads   []*running
+	number    int
+	ended     chan *running // threads that are over; nil before Run
+	over      chan struct{} // closed when Run returns
+	evictions []Eviction
+}
+
+// running is a thread that was started.
+type running struct {
+	*thread
+	stop func() // asks it to stop
 }
 
 // NewApp checks all settings and prepares a run; it opens no connection. The
@@ -18,7 +53,53 @@ func NewApp(t *Topology, opts ...Option) (*App, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &App{topology: t, config: c}, nil
+	a := &App{
+		topology: t, config: c, clientID: c.text("client.id"), streams42: c.text("loop.policy") == "streams42",
+		maxPoll: c.duration("max.poll.interval.ms"), subOf: map[string]int32{}, gates: map[string]*call.Gate{}, state: "created",
+	}
+	if a.clientID == "" {
+		a.clientID = c.text("application.id")
+	}
+	a.watchEvery = min(max(a.maxPoll/100, 10*time.Millisecond), time.Second)
+	for _, sub := range t.subs {
+		for _, src := range sub.sources {
+			a.subOf[src.topic.name] = sub.id
+		}
+	}
+	for _, n := range t.nodes {
+		if n.call != nil {
+			a.gates[n.name] = call.NewGate(n.call.gate())
+		}
+	}
+	return a, nil
+}
+
+// gate is what stands before the service of a call.
+func (c *callSpec) gate() call.GateOptions {
+	var o call.GateOptions
+	if b := c.policy.Breaker; b != nil {
+		o.BreakerFailures, o.BreakerWindow, o.BreakerDelay = or(b.Failures, 5), or(b.Window, 10), or(b.Delay, 10*time.Second)
+	}
+	if l := c.policy.Adaptive; l != nil {
+		o.LimitMin, o.LimitMax, o.LimitStart = or(l.Min, 1), or(l.Max, 200), or(l.Initial, 20)
+	}
+	return o
+}
+
+func or[T comparable](v, instead T) T {
+	var zero T
+	if v == zero {
+		return instead
+	}
+	return v
+}
+
+func (a *App) loopSettings() loop.Settings {
+	c := a.config
+	return loop.Settings{
+		MaxPollInterval: a.maxPoll, CommitInterval: c.duration("commit.interval.ms"), PollTimeout: c.duration("poll.ms"),
+		MaxPollRecords: c.number("max.poll.records"), BufferedRecords: c.number("buffered.records.per.partition"), Burst: c.duration("burst.ms"),
+	}
 }
 
 // Run joins the group and processes records until ctx ends. Then it stops
@@ -28,25 +109,247 @@ func NewApp(t *Topology, opts ...Option) (*App, error) {
 // on: no cluster, a topic missing, a handler that said Fail. ctx is the only
 // way to stop it.
 func (a *App) Run(ctx context.Context) error {
-	<-ctx.Done()
+	if err := a.begin(); err != nil {
+		return err
+	}
+	defer a.setState("stopped")
+	defer close(a.over)
+	a.warn()
+	producer, err := kgo.NewClient(a.producerOptions()...)
+	if err != nil {
+		return fmt.Errorf("make producer: %w", err)
+	}
+	a.producer = producer
+	defer producer.Close()
+	if err := a.checkTopics(ctx); err != nil {
+		if ctx.Err() != nil {
+			return nil
+		}
+		return err
+	}
+	a.setState("running")
+	for range a.config.number("num.stream.threads") {
+		if _, err := a.startThread(); err != nil {
+			a.stopAll()
+			return err
+		}
+	}
+	err = a.supervise(ctx)
+	a.setState("stopping")
+	a.stopAll()
+	return err
+}
+
+func (a *App) begin() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.ended != nil {
+		return ErrRunning
+	}
+	a.ended, a.over = make(chan *running), make(chan struct{})
+	a.began = time.Now()
 	return nil
+}
+
+func (a *App) setState(s string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.state = s
+}
+
+// warn logs settings without effect, and calls that can outlast the poll clock.
+func (a *App) warn() {
+	log := a.config.logger
+	for _, i := range a.config.ignored {
+		log.Info("setting has no effect", "name", i.Name, "value", i.Value, "reason", i.Reason)
+	}
+	if name, worst := a.topology.WorstCall(); worst >= a.maxPoll {
+		log.Warn("a call may outlast the poll clock", "call", name, "worst", worst, "max.poll.interval.ms", a.maxPoll.Milliseconds(),
+			"hint", "lower its timeout, attempts or budget, or raise max.poll.interval.ms")
+	}
+}
+
+// supervise waits for the end of ctx, or of a thread that is not replaced.
+func (a *App) supervise(ctx context.Context) error {
+	pause := 100 * time.Millisecond
+	for {
+		var over *running
+		select {
+		case <-ctx.Done():
+			return nil
+		case over = <-a.ended:
+		}
+		a.forget(over)
+		if over.err == nil {
+			continue // RemoveStreamThread
+		}
+		response := ShutdownClient
+		if h := a.config.uncaught; h != nil {
+			response = h(over.name, over.err)
+		}
+		if response != ReplaceThread {
+			return over.err
+		}
+		timer := time.NewTimer(pause)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+		}
+		timer.Stop()
+		if ctx.Err() != nil {
+			return nil
+		}
+		if over.lived() > time.Minute {
+			pause = 100 * time.Millisecond
+		}
+		pause = min(2*pause, 30*time.Second)
+		if _, err := a.startThread(); err != nil {
+			return errors.Join(over.err, err)
+		}
+	}
+}
+
+func (r *running) lived() time.Duration { return r.until.Sub(r.since) }
+
+// startThread makes a thread and lets it run.
+func (a *App) startThread() (*running, error) {
+	a.mu.Lock()
+	a.number++
+	number := a.number
+	a.mu.Unlock()
+	th := newThread(a, number)
+	if err := th.open(); err != nil {
+		return nil, err
+	}
+	stop := make(chan struct{})
+	r := &running{thread: th, stop: sync.OnceFunc(func() { close(stop) })}
+	a.mu.Lock()
+	late := a.state != "running"
+	if !late {
+		a.threads = append(a.threads, r)
+	}
+	a.mu.Unlock()
+	if late {
+		r.stop() // it leaves as soon as it has joined
+	}
+	go func() {
+		th.drive(stop)
+		close(th.done)
+		select {
+		case a.ended <- r:
+		case <-a.over:
+		}
+	}()
+	return r, nil
+}
+
+func (a *App) forget(r *running) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.threads = slices.DeleteFunc(a.threads, func(x *running) bool { return x == r })
+}
+
+// stopAll stops every thread and waits for them.
+func (a *App) stopAll() {
+	a.mu.Lock()
+	threads := slices.Clone(a.threads)
+	a.mu.Unlock()
+	for _, r := range threads {
+		r.stop()
+	}
+	for _, r := range threads {
+		<-r.done
+		a.forget(r)
+	}
 }
 
 // AddStreamThread starts another thread and answers its name. The new member
 // joins the group at once, whatever the others are doing.
-func (a *App) AddStreamThread() (name string, err error) { return "", ErrNotRunning }
+func (a *App) AddStreamThread() (name string, err error) {
+	if !a.isRunning() {
+		return "", ErrNotRunning
+	}
+	r, err := a.startThread()
+	if err != nil {
+		return "", err
+	}
+	return r.name, nil
+}
+
+func (a *App) isRunning() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.state == "running"
+}
 
 // RemoveStreamThread stops the youngest thread and answers its name. It
 // returns when the thread has drained, for at most drain.timeout.ms, has
 // committed, and has left the group, or when ctx ends; the removal goes on
 // then.
 func (a *App) RemoveStreamThread(ctx context.Context) (name string, err error) {
-	return "", ErrNotRunning
+	if !a.isRunning() {
+		return "", ErrNotRunning
+	}
+	a.mu.Lock()
+	var r *running
+	for _, x := range slices.Backward(a.threads) {
+		if !x.leaving {
+			r = x
+			r.leaving = true
+			break
+		}
+	}
+	a.mu.Unlock()
+	if r == nil {
+		return "", errors.New("remove thread: there is none")
+	}
+	r.stop()
+	select {
+	case <-r.done:
+		return r.name, nil
+	case <-ctx.Done():
+		return r.name, fmt.Errorf("remove thread %s: %w", r.name, context.Cause(ctx))
+	}
 }
 
 // Stats takes a snapshot. It is cheap enough to be asked for many times a
 // second.
-func (a *App) Stats() Stats { return Stats{App: a.topology.app} }
+func (a *App) Stats() Stats {
+	a.mu.Lock()
+	s := Stats{App: a.config.text("application.id"), Policy: a.config.text("loop.policy"), State: a.state, Evictions: slices.Clone(a.evictions)}
+	if !a.began.IsZero() {
+		s.Uptime = time.Since(a.began)
+	}
+	threads := slices.Clone(a.threads)
+	a.mu.Unlock()
+	s.Counts = a.counts.snapshot()
+	for _, n := range a.topology.nodes {
+		if n.call == nil {
+			continue
+		}
+		r := a.gates[n.name].Reading()
+		s.Calls = append(s.Calls, CallStats{Name: n.name, Made: r.Made, Failed: r.Failed, InFlight: r.InFlight, Latency: r.Latency, Breaker: r.Breaker, Limit: r.Limit})
+	}
+	for _, r := range threads {
+		s.Threads = append(s.Threads, r.stats())
+	}
+	return s
+}
+
+const maxEvictions = 64
+
+func (a *App) evicted(e Eviction) {
+	a.counts.evictions.Add(1)
+	if e.Work != "" {
+		a.counts.pollClock.Add(1)
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(a.evictions) == maxEvictions {
+		a.evictions = a.evictions[1:]
+	}
+	a.evictions = append(a.evictions, e)
+}
 
 // Ignored lists settings that were set and have no effect, each with the
 // reason. Run also logs them.

@@ -1,6 +1,10 @@
 package rondo
 
-import "github.com/rondo-streams/rondo/serde"
+import (
+	"time"
+
+	"github.com/rondo-streams/rondo/serde"
+)
 
 // Stream is a flow of records inside a topology: what an operator gives to the
 // next. It is a description, not data; nothing runs before App.Run. A Stream
@@ -92,7 +96,7 @@ func (s Stream[K, V]) MapRecord[K2, V2 any](f func(Record[K, V]) Record[K2, V2])
 
 // adopt gives a record that user code made the origin of the record that it
 // came from, on which commits depend.
-func adopt[K, V any](r Record[K, V], o *origin, at timestamp) Record[K, V] {
+func adopt[K, V any](r Record[K, V], o *origin, at time.Time) Record[K, V] {
 	r.origin = o
 	r.Topic, r.Partition, r.Offset = o.topic(), o.partition(), o.offset()
 	if r.Time.IsZero() {

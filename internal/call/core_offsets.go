@@ -10,7 +10,7 @@ type Offsets struct {
 	next   int64
 	epoch  int32
 	open   int
-	ended  int64
+	passed int64
 	closed bool
 }
 
@@ -47,10 +47,10 @@ func (o *Offsets) End(offset int64) bool {
 	}
 	live[i].done = true
 	o.open--
-	o.ended++
 	for o.head < len(o.items) && o.items[o.head].done {
 		o.next, o.epoch = o.items[o.head].offset+1, o.items[o.head].epoch
 		o.head++
+		o.passed++
 	}
 	return true
 }
@@ -66,8 +66,8 @@ func (o *Offsets) Open() int { return o.open }
 // read again if the partition goes away now.
 func (o *Offsets) Ahead() int { return len(o.items) - o.head - o.open }
 
-// Ended is how many records have ended.
-func (o *Offsets) Ended() int64 { return o.ended }
+// Passed is how many records lie below Lowest.
+func (o *Offsets) Passed() int64 { return o.passed }
 
 // Close ends the story: nothing that ends later changes what may be committed.
 // It answers what is thrown away: records begun and not finished, and records

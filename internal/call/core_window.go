@@ -58,6 +58,15 @@ func (w *Window) Len() int { return len(w.entries) }
 // InFlight is how many calls have begun and not ended.
 func (w *Window) InFlight() int { return w.begun }
 
+// Has says that a record is in the window.
+func (w *Window) Has(id ID) bool { return w.entries[id] != nil }
+
+// Running says that the call of a record has begun and not ended.
+func (w *Window) Running(id ID) bool {
+	e := w.entries[id]
+	return e != nil && e.hasBegun() && e.state != ended
+}
+
 // Full says that no further record should be offered now.
 func (w *Window) Full() bool { return len(w.entries) >= w.set.Buffer || w.ready.len > w.set.Parallel }
 

@@ -1,0 +1,129 @@
+package rondo
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/rondo-streams/rondo/internal/loop"
+	"github.com/rondo-streams/rondo/internal/member"
+)
+
+// commitPoint is what one commit says of one partition.
+type commitPoint struct {
+	task  *task
+	part  *inputPartition
+	below int64 // records below it
+	at    int64
+}
+
+// collect takes the lowest unfinished offset of every partition that has moved
+// since its last commit.
+func (th *thread) collect() (map[member.TopicPartition]member.Offset, []commitPoint) {
+	offsets := map[member.TopicPartition]member.Offset{}
+	var points []commitPoint
+	for _, t := range th.snapshot() {
+		if t.fenced.Load() {
+			continue
+		}
+		t.mu.Lock()
+		for _, p := range t.parts {
+			at, epoch := p.offsets.Lowest()
+			if below := p.offsets.Passed(); below > p.covered {
+				offsets[p.at] = member.Offset{At: at, LeaderEpoch: epoch}
+				points = append(points, commitPoint{t, p, below, at})
+			}
+		}
+		t.mu.Unlock()
+	}
+	return offsets, points
+}
+
+// commitTimeout bounds one commit. A commit that gets no answer is repeated
+// with what is finished then.
+const commitTimeout = 30 * time.Second
+
+// commit carries out the loop's Commit beside everything else.
+func (th *thread) commit() {
+	if th.pending > 0 {
+		th.again = true
+		return
+	}
+	th.startCommit(func(err error) { th.step(loop.CommitDone{Err: err != nil}) })
+}
+
+// commitIfAsked commits for user code, unless a commit is under way.
+func (th *thread) commitIfAsked() {
+	if !th.asked || th.pending > 0 {
+		return
+	}
+	th.asked = false
+	th.startCommit(func(error) {})
+}
+
+func (th *thread) startCommit(then func(error)) {
+	offsets, points := th.collect()
+	th.pending++
+	finish := func(err error) {
+		th.pending--
+		th.committed(points, err)
+		then(err)
+		if th.again {
+			th.again = false
+			th.commit()
+		}
+		th.commitIfAsked()
+	}
+	if len(offsets) == 0 {
+		th.box.put(func() { finish(nil) })
+		return
+	}
+	go func() {
+		ctx, cancel := context.WithTimeout(th.ctx, commitTimeout)
+		defer cancel()
+		err := th.member.Commit(ctx, offsets)
+		th.box.put(func() { finish(err) })
+	}()
+}
+
+// committed notes the outcome of a commit.
+func (th *thread) committed(points []commitPoint, err error) {
+	counts := &th.app.counts
+	if err != nil {
+		counts.commitErrors.Add(1)
+		th.log.Warn("commit", "partitions", len(points), "error", err)
+		return
+	}
+	if len(points) == 0 {
+		return
+	}
+	counts.commits.Add(1)
+	for _, c := range points {
+		c.task.mu.Lock()
+		counts.committed.Add(c.below - c.part.covered)
+		c.part.covered, c.part.committed = c.below, c.at
+		c.task.mu.Unlock()
+	}
+	th.mu.Lock()
+	th.lastCommit = time.Now()
+	th.mu.Unlock()
+}
+
+// commitNow commits and waits: for Streams42 and for the end of a thread.
+func (th *thread) commitNow(ctx context.Context) (tasks int, err error) {
+	offsets, points := th.collect()
+	if len(offsets) == 0 {
+		return 0, nil
+	}
+	err = th.member.Commit(ctx, offsets)
+	th.committed(points, err)
+	seen := map[*task]bool{}
+	for _, c := range points {
+		seen[c.task] = true
+	}
+	return len(seen), err
+}
+
+func rebalancing(err error) bool {
+	return errors.Is(err, member.ErrRebalancing) || errors.Is(err, context.DeadlineExceeded)
+}
