@@ -26,7 +26,7 @@ type command struct {
 
 	Instance instanceCmd `cmd:"" hidden:"" help:"One instance of the demonstration; rondo demo starts it."`
 
-	LogLevel  string `default:"warn" enum:"debug,info,warn,error" env:"RONDO_LOG_LEVEL" help:"Least severity of log lines on standard error (${enum})."`
+	LogLevel  string `default:"auto" enum:"auto,debug,info,warn,error" env:"RONDO_LOG_LEVEL" help:"Least severity of log lines on standard error (${enum}); auto is info for serve and warn for the rest."`
 	LogFormat string `default:"text" enum:"text,json" env:"RONDO_LOG_FORMAT" help:"Form of log lines (${enum})."`
 }
 
@@ -62,12 +62,13 @@ func run(t *terminal, args []string) int {
 	if err != nil {
 		return refuse(t, err)
 	}
-	t.log = newLogger(t.err, c.LogLevel, c.LogFormat)
+	verb := strings.Fields(parsed.Command())[0]
+	t.log = newLogger(t.err, verb, c.LogLevel, c.LogFormat)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop)
 	defer stop()
 	parsed.BindTo(ctx, (*context.Context)(nil))
-	return report(t.err, strings.Fields(parsed.Command())[0], parsed.Run())
+	return report(t.err, verb, parsed.Run())
 }
 
 // refuse reports a command line that does not parse.
@@ -107,10 +108,13 @@ func joinNegativeOffset(args []string) []string {
 	return joined
 }
 
-func newLogger(w io.Writer, level, format string) *slog.Logger {
+func newLogger(w io.Writer, verb, level, format string) *slog.Logger {
 	var l slog.Level
-	if err := l.UnmarshalText([]byte(level)); err != nil {
+	if err := l.UnmarshalText([]byte(level)); err != nil { // auto
 		l = slog.LevelWarn
+		if verb == "serve" {
+			l = slog.LevelInfo
+		}
 	}
 	options := &slog.HandlerOptions{Level: l}
 	if format == "json" {

@@ -32,10 +32,11 @@ func TestScripts(t *testing.T) {
 		UpdateScripts:       os.Getenv("UPDATE_SCRIPTS") != "",
 		Setup:               startKafka,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exits": exits,
-			"start": start,
-			"stop":  stop,
-			"http":  request,
+			"exits":  exits,
+			"start":  start,
+			"finish": finish,
+			"http":   request,
+			"scrape": scrape,
 		},
 	})
 }
@@ -52,7 +53,7 @@ func startKafka(env *testscript.Env) error {
 }
 
 // start is "start NAME rondo ...": it runs a command beside the script until
-// "stop NAME", with its output in NAME.out and NAME.err, and waits for its
+// "finish NAME", with its output in NAME.out and NAME.err, and waits for its
 // first line of output, "listening on ADDRESS". $NAME is that address then.
 func start(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
@@ -87,10 +88,10 @@ func start(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Fatalf("%s does not listen after 30 s: %s", name, complaints)
 }
 
-// stop is "stop NAME": SIGTERM, and the command must end with 0.
-func stop(ts *testscript.TestScript, neg bool, args []string) {
+// finish is "finish NAME": SIGTERM, and the command must end with 0.
+func finish(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 || running(ts)[args[0]] == nil {
-		ts.Fatalf("usage: stop NAME, of a command that was started")
+		ts.Fatalf("usage: finish NAME, of a command that was started")
 	}
 	command := running(ts)[args[0]]
 	ts.Check(command.Process.Signal(syscall.SIGTERM))
@@ -140,5 +141,30 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	if got != want {
 		ts.Fatalf("%s ended with %d, want %d", strings.Join(args[1:], " "), got, want)
+	}
+}
+
+// scrape is "scrape FILE": it reads /metrics, /livez and /readyz of the broker
+// whose standard error FILE is, and prints them.
+func scrape(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: scrape FILE")
+	}
+	_, rest, found := strings.Cut(ts.ReadFile(args[0]), "metrics on ")
+	if !found {
+		ts.Fatalf("%s does not say where the metrics are", args[0])
+	}
+	base := strings.TrimSuffix(strings.Fields(rest)[0], "/metrics")
+	for _, page := range []string{"metrics", "livez", "readyz"} {
+		response, err := http.Get(base + "/" + page)
+		ts.Check(err)
+		body, err := io.ReadAll(response.Body)
+		ts.Check(err)
+		response.Body.Close()
+		if page == "metrics" {
+			fmt.Fprintf(ts.Stdout(), "%s", body)
+			continue
+		}
+		fmt.Fprintf(ts.Stdout(), "%s %d %s", page, response.StatusCode, body)
 	}
 }

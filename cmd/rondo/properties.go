@@ -149,7 +149,8 @@ func variableName(property string) string {
 }
 
 // environProperties picks from the environment the variables of known
-// configuration names. A variable that names none is not ours.
+// configuration names. A variable that names none is not ours, and an empty
+// one counts as not set.
 func environProperties(environ []string, known []string) map[string]string {
 	names := map[string]string{}
 	for _, name := range known {
@@ -158,7 +159,7 @@ func environProperties(environ []string, known []string) map[string]string {
 	properties := map[string]string{}
 	for _, entry := range environ {
 		variable, value, _ := strings.Cut(entry, "=")
-		if name, ok := names[variable]; ok {
+		if name, ok := names[variable]; ok && value != "" {
 			properties[name] = value
 		}
 	}

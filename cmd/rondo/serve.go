@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net"
 	"syscall"
 	"time"
 
@@ -76,18 +75,21 @@ func (c *serveCmd) config(t *terminal) (broker.Config, error) {
 	flush := map[string]journal.Flush{"always": journal.FlushAlways, "interval": journal.FlushInterval, "never": journal.FlushNever}
 	return broker.Config{
 		Dir: c.Data, Listen: c.Listen, Advertise: c.Advertise, NodeID: c.NodeID, ClusterID: c.ClusterID,
-		Flush: flush[c.Flush], FlushInterval: c.FlushInterval, Properties: layer(file, flags),
+		Flush: flush[c.Flush], FlushInterval: c.FlushInterval,
+		Properties: layer(file, environProperties(t.environ, broker.PropertyNames()), flags),
 		Logger: t.log, AllowRemote: c.AllowRemote,
 	}, nil
 }
 
 // explainStart adds a hint to what commonly keeps a broker from starting.
 func explainStart(c *serveCmd, err error) error {
-	var address *net.AddrError
+	if _, ok := errors.AsType[*broker.ConfigError](err); ok {
+		return fail(exitUsage, err, "rondo serve --help; the names of settings are those of Kafka's server.properties")
+	}
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
 		return fail(exitFailed, err, "another process listens on %s: stop it, or choose --listen 127.0.0.1:0", c.Listen)
-	case errors.Is(err, syscall.EADDRNOTAVAIL), errors.As(err, &address):
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
 		return fail(exitUsage, err, "--listen wants an address of this machine, HOST:PORT")
 	case errors.Is(err, journal.ErrLocked):
 		return fail(exitFailed, err, "another broker has %s open: stop it, or choose another --data", c.Data)

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
+
 	"github.com/rondo-streams/rondo/internal/stub"
 )
 
@@ -128,6 +130,9 @@ func (s *side) broken() error {
 // look asks the cluster where the group stands.
 func (s *side) look(ctx context.Context, c *cluster, input string, records int, at time.Duration) error {
 	offsets, err := c.committed(ctx, s.group, input)
+	if notYet(err) {
+		return nil // the next look will tell
+	}
 	if err != nil {
 		return err
 	}
@@ -164,4 +169,15 @@ func (s *side) committedRecords() int64 {
 		total += offset
 	}
 	return total
+}
+
+// notYet says whether a coordinator is on its way: at the first use of
+// __consumer_offsets, or after it moved.
+func notYet(err error) bool {
+	for _, passing := range []error{kerr.CoordinatorNotAvailable, kerr.CoordinatorLoadInProgress, kerr.NotCoordinator} {
+		if errors.Is(err, passing) {
+			return true
+		}
+	}
+	return false
 }
