@@ -6,12 +6,17 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"os"
 	"strconv"
 	"sync"
+	"time"
 
 	"github.com/rondo-streams/rondo/cause"
 	"github.com/rondo-streams/rondo/internal/journal"
 )
+
+// acceptBackoff is how long accepting rests after an error.
+const acceptBackoff = 50 * time.Millisecond
 
 // Broker is a running broker.
 type Broker struct {
@@ -27,6 +32,7 @@ type Broker struct {
 	sessions *fetchSessions
 	maxFrame int32 // socket.request.max.bytes
 	fetchMax int   // fetch.max.bytes
+	maxConns int   // max.connections
 
 	listener net.Listener
 	host     string // advertised
@@ -36,6 +42,7 @@ type Broker struct {
 	conns   map[*conn]struct{}
 	closing bool
 	running sync.WaitGroup
+	detach  func() bool // from the context of Start
 	closed  sync.Once
 	err     error // of Close
 }
@@ -53,7 +60,10 @@ func Start(ctx context.Context, c Config) (*Broker, error) {
 	}
 	b.running.Add(1)
 	go b.accept()
-	context.AfterFunc(ctx, func() { b.Close() }) //nolint:errcheck // Close keeps its error for the caller of Close
+	detach := context.AfterFunc(ctx, func() { b.Close() }) //nolint:errcheck // Close keeps its error for the caller of Close
+	b.mu.Lock()
+	b.detach = detach
+	b.mu.Unlock()
 	return b, nil
 }
 
@@ -84,7 +94,7 @@ func (b *Broker) configure() error {
 	}
 	b.settings = s
 	b.maxFrame = int32(s.int("socket.request.max.bytes"))
-	b.fetchMax = int(s.int("fetch.max.bytes"))
+	b.fetchMax, b.maxConns = int(s.int("fetch.max.bytes")), int(s.int("max.connections"))
 	b.sessions = newFetchSessions(s.int("max.incremental.fetch.session.cache.slots"))
 	b.table = dispatch()
 	for name, why := range s.ignored() {
@@ -135,6 +145,12 @@ func (b *Broker) advertise() error {
 	if err != nil {
 		return fmt.Errorf("start broker: advertised address %q: %w: want host:port", addr, err)
 	}
+	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
+		// Nobody can connect to "every address": like Kafka, name the machine.
+		if host, err = os.Hostname(); err != nil {
+			return fmt.Errorf("start broker: advertised address %q: %w: set Config.Advertise (--advertise)", addr, err)
+		}
+	}
 	n, err := strconv.ParseUint(port, 10, 16)
 	if err != nil {
 		return fmt.Errorf("start broker: advertised address %q: port: %w", addr, err)
@@ -157,35 +173,53 @@ func checkLoopback(addr string, allowed bool) error {
 	return fmt.Errorf("start broker: %q can be reached from other machines, and there is no authentication: listen on 127.0.0.1, or allow it with Config.AllowRemote (--allow-remote)", addr)
 }
 
+// accept takes connections until the listener is closed. What goes wrong
+// meanwhile, such as a lack of file descriptors, passes: it goes on.
 func (b *Broker) accept() {
 	defer b.running.Done()
 	for {
 		nc, err := b.listener.Accept()
 		if err != nil {
-			if !errors.Is(err, net.ErrClosed) {
-				b.log.Error("accept", "cause", err)
+			if b.isClosing() || errors.Is(err, net.ErrClosed) {
+				return
 			}
-			return
+			b.log.Error("accept a connection, trying again", "cause", err)
+			time.Sleep(acceptBackoff)
+			continue
 		}
-		c := newConn(b, nc)
-		b.mu.Lock()
-		if b.closing {
-			b.mu.Unlock()
-			nc.Close() //nolint:errcheck // the broker is going away
-			return
+		if !b.admit(newConn(b, nc)) {
+			nc.Close() //nolint:errcheck // it was never served
 		}
-		b.conns[c] = struct{}{}
-		b.running.Add(1)
-		b.mu.Unlock()
-		b.stats.connectionsAccepted.Add(1)
-		go func() {
-			defer b.running.Done()
-			c.serve()
-			b.mu.Lock()
-			delete(b.conns, c)
-			b.mu.Unlock()
-		}()
 	}
+}
+
+// admit serves a connection, unless the broker is closing or has as many as
+// max.connections allows.
+func (b *Broker) admit(c *conn) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closing {
+		return false
+	}
+	if len(b.conns) >= b.maxConns {
+		b.log.Warn("connection refused", "remote", c.nc.RemoteAddr().String(), "cause", "max.connections="+strconv.Itoa(b.maxConns))
+		return false
+	}
+	b.conns[c] = struct{}{}
+	b.stats.connectionsAccepted.Add(1)
+	b.running.Go(func() {
+		c.serve()
+		b.mu.Lock()
+		delete(b.conns, c)
+		b.mu.Unlock()
+	})
+	return true
+}
+
+func (b *Broker) isClosing() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.closing
 }
 
 func (b *Broker) nodeName() string { return strconv.Itoa(int(b.config.NodeID)) }
@@ -203,6 +237,9 @@ func (b *Broker) Close() error {
 	b.closed.Do(func() {
 		b.mu.Lock()
 		b.closing = true
+		if b.detach != nil {
+			b.detach()
+		}
 		conns := make([]*conn, 0, len(b.conns))
 		for c := range b.conns {
 			conns = append(conns, c)

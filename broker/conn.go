@@ -218,6 +218,7 @@ func (c *conn) enqueue(rq *request) bool {
 func (c *conn) handle(rq *request) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
+			c.b.stats.panics.Add(1)
 			c.b.log.Error("handler panicked, closing the connection", "api", rq.key, "version", rq.version, "panic", p, "stack", string(debug.Stack()))
 			err = fmt.Errorf("serve API %d version %d: panic: %v", rq.key, rq.version, p)
 		}

@@ -3,6 +3,7 @@ package broker
 import (
 	"sync/atomic"
 
+	"github.com/rondo-streams/rondo/cause"
 	"github.com/rondo-streams/rondo/internal/journal"
 )
 
@@ -19,6 +20,8 @@ type Stats struct {
 	Topics              int
 	Partitions          int
 	FetchSessions       int
+	Panics              int64                 // handlers that panicked: a bug, the connection was closed
+	Rebalances          map[cause.Cause]int64 // of all groups, by cause
 	Journal             journal.Stats
 }
 
@@ -26,7 +29,7 @@ type counters struct {
 	connectionsAccepted, connectionsBroken atomic.Int64
 	requests, bytesOut                     atomic.Int64
 	produceBatches, produceBytes           atomic.Int64
-	fetchBytes                             atomic.Int64
+	fetchBytes, panics                     atomic.Int64
 }
 
 // Stats reads the counters. It is cheap enough for every scrape.
@@ -38,7 +41,11 @@ func (b *Broker) Stats() Stats {
 		Connections: int64(open), ConnectionsAccepted: b.stats.connectionsAccepted.Load(), ConnectionsBroken: b.stats.connectionsBroken.Load(),
 		Requests: b.stats.requests.Load(), BytesOut: b.stats.bytesOut.Load(),
 		ProduceBatches: b.stats.produceBatches.Load(), ProduceBytes: b.stats.produceBytes.Load(), FetchBytes: b.stats.fetchBytes.Load(),
-		FetchSessions: b.sessions.count(), Journal: b.journal.Stats(),
+		FetchSessions: b.sessions.count(), Panics: b.stats.panics.Load(), Journal: b.journal.Stats(),
+		Rebalances: map[cause.Cause]int64{},
+	}
+	for _, c := range cause.All() {
+		s.Rebalances[c] = b.groups.causes[c].Load()
 	}
 	for _, t := range b.catalog().byName {
 		s.Topics++

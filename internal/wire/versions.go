@@ -56,7 +56,10 @@ const (
 // Kafka42 is what a broker of Apache Kafka 4.2.0 advertises on a plaintext
 // listener, in key order. A broker of ours advertises the rows that it has
 // handlers for, and no other.
-func Kafka42() []API {
+func Kafka42() []API { return append(clientAPIs(), adminAPIs()...) }
+
+// clientAPIs are what producers, consumers and members of groups use.
+func clientAPIs() []API {
 	return []API{
 		{0, 0, 13, 9, "Produce"},
 		{1, 4, 18, 12, "Fetch"},
@@ -83,6 +86,12 @@ func Kafka42() []API {
 		{26, 0, 5, 3, "EndTxn"},
 		{27, 1, 2, 1, "WriteTxnMarkers"},
 		{28, 0, 5, 3, "TxnOffsetCommit"},
+	}
+}
+
+// adminAPIs are those of administration, and of the groups that came later.
+func adminAPIs() []API {
+	return []API{
 		{29, 1, 3, 2, "DescribeAcls"},
 		{30, 1, 3, 2, "CreateAcls"},
 		{31, 1, 3, 2, "DeleteAcls"},
