@@ -11,11 +11,13 @@
 # Environment: PEERS_JOBS   steps at a time (default 2: most of them wait for sessions to run out)
 #              PEERS_LOGS   where logs and data go (default a new directory under ${TMPDIR:-/tmp})
 #              PEERS_REFERENCE=1   run the clients of rondo-* on Apache Kafka instead: is it them, or is it Rondo?
+#              RONDO        the command under test (default bin/rondo)
 #              RONDO_CACHE  where downloads go (default ${XDG_CACHE_HOME:-~/.cache}/rondo)
 set -euo pipefail
 
 peers=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 root=$(dirname "$peers")
+rondo=${RONDO:-$root/bin/rondo}
 cache=${RONDO_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/rondo}
 export GOTOOLCHAIN=${GOTOOLCHAIN:-go1.27.3} RONDO_CACHE=$cache
 
@@ -59,7 +61,7 @@ retry() {
 
 prepare_rondo() {
   need go golang
-  [ -x "$root/bin/rondo" ] || [ -n "${PEERS_REFERENCE:-}" ] || die "could not run: bin/rondo is not there; make build"
+  [ -x "$rondo" ] || [ -n "${PEERS_REFERENCE:-}" ] || die "could not run: $rondo is not there: make build"
 }
 
 prepare_transcript() {
@@ -108,7 +110,7 @@ rondo_start() {
   shift 2
   mkdir -p "$dir"
   : >"$dir/stdout.log"
-  "$root/bin/rondo" serve --data "$dir/data" --listen "127.0.0.1:$port" "$@" >"$dir/stdout.log" 2>>"$dir/broker.log" &
+  "$rondo" serve --data "$dir/data" --listen "127.0.0.1:$port" "$@" >"$dir/stdout.log" 2>>"$dir/broker.log" &
   echo $! >"$dir/pid"
   for ((n = 0; n < 300; n++)); do
     sed -n 's/^listening on //p' "$dir/stdout.log" >"$dir/address"
@@ -236,7 +238,7 @@ runtime() {
   grep -q -- '^--- PASS: .*E2E' "$work/e2e.out" || die "could not run: no end-to-end test ran"
 }
 
-demo() { "$root/bin/rondo" demo --bootstrap-server "$1"; }
+demo() { "$rondo" demo --bootstrap-server "$1"; }
 
 step() {
   case $1 in
@@ -344,7 +346,7 @@ case ${1:-} in
     step "$2"
     ;;
   restart) shift; restart "$@" ;;
-  -h | --help) sed -n '2,15p' "${BASH_SOURCE[0]}" | sed 's/^# \{0,1\}//' ;;
+  -h | --help) sed -n '2,16p' "${BASH_SOURCE[0]}" | sed 's/^# \{0,1\}//' ;;
   '') main '*' ;;
   *) main "$@" ;;
 esac
