@@ -25,7 +25,7 @@ func (s *Shard) leaveGroup(rq Request, req *kmsg.LeaveGroupRequest) {
 	}
 	if req.Version < 3 {
 		resp.ErrorCode = codes[0]
-		s.reply(rq.Token, resp)
+		s.answerLeave(rq, resp)
 		return
 	}
 	for i, l := range leavers {
@@ -33,7 +33,21 @@ func (s *Shard) leaveGroup(rq Request, req *kmsg.LeaveGroupRequest) {
 		row.MemberID, row.InstanceID, row.ErrorCode = l.MemberID, l.InstanceID, codes[i]
 		resp.Members = append(resp.Members, row)
 	}
-	s.reply(rq.Token, resp)
+	s.answerLeave(rq, resp)
+}
+
+// answerLeave waits when the last member has left, for that is written.
+func (s *Shard) answerLeave(rq Request, resp *kmsg.LeaveGroupResponse) {
+	if len(s.out.Records) == 0 {
+		s.reply(rq.Token, resp)
+		return
+	}
+	s.log(func(code int16) {
+		if code != 0 {
+			resp.ErrorCode, resp.Members = appendError(code), nil
+		}
+		s.reply(rq.Token, resp)
+	})
 }
 
 // leave removes all who may go and rebalances once.

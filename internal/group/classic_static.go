@@ -67,8 +67,8 @@ func (c *classic) install(old, m *member) {
 func (c *classic) writeSuccessor(old, m *member, oldLeader string) {
 	generation, version := c.generation, m.join.version
 	c.s.log(func(code int16) {
-		if c.members[m.id] != m {
-			return // gone again, and answered
+		if c.members[m.id] != m || c.generation != generation {
+			return // gone again, or in a later generation, and answered
 		}
 		if code != 0 {
 			c.answerJoin(m, c.joinRefusal(m, "", appendError(code)))
@@ -80,7 +80,7 @@ func (c *classic) writeSuccessor(old, m *member, oldLeader string) {
 			c.maybeCompleteJoin()
 			return
 		}
-		if c.phase != stable || c.generation != generation {
+		if c.phase != stable {
 			return // its join is parked in the rebalance that has begun meanwhile
 		}
 		resp := c.joinSuccess(m, version >= 9)

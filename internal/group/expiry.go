@@ -127,7 +127,8 @@ func (s *Shard) offsetDelete(rq Request, req *kmsg.OffsetDeleteRequest) {
 // topicsDeleted removes the offsets of topics that are gone, in every group,
 // and those that open transactions hold of them.
 func (s *Shard) topicsDeleted(topics []string) {
-	if s.phase != running {
+	if s.phase == loading {
+		s.gone = append(s.gone, topics...)
 		return
 	}
 	for _, g := range s.sorted() {

@@ -134,6 +134,7 @@ type Shard struct {
 	alarms  alarms
 	sweep   sweep
 	txns    map[int64]*txn
+	gone    []string // topics deleted while the shard was loading
 
 	now      time.Time // of the Step at hand
 	out      Output    // of the Step at hand
@@ -182,9 +183,13 @@ func (s *Shard) Step(now time.Time, in Input) Output {
 	case Unload:
 		s.unload()
 	case TopicsDeleted:
-		s.topicsDeleted(in.Topics)
+		if s.phase != unloaded {
+			s.topicsDeleted(in.Topics)
+		}
 	case TxnEnded:
-		s.endTxn(in.Producer, in.Commit)
+		if s.phase != unloaded {
+			s.endTxn(in.Producer, in.Commit)
+		}
 	}
 	s.seal()
 	return s.out
@@ -218,6 +223,8 @@ func (s *Shard) loaded() {
 	for _, g := range s.sorted() {
 		g.members.loaded()
 	}
+	s.topicsDeleted(s.gone)
+	s.gone = nil
 	s.alarms.set(&s.sweep.alarm, s.now.Add(s.cfg.RetentionCheck))
 }
 
