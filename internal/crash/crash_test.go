@@ -17,6 +17,7 @@ import (
 var (
 	kills = flag.Int("kills", 20, "how often the broker is killed")
 	seed  = flag.Uint64("seed", 0, "seed of the instants, 0 chooses one")
+	built = flag.String("rondo", "", "a command that is built already, to be killed instead of this tree's")
 )
 
 const (
@@ -44,9 +45,8 @@ func TestKilledBroker(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := startWork(t, p.addr, created.ID)
+	w := startWork(ctx, t, p.addr, created.ID)
 	a := &administrator{admin: admin, want: map[string]bool{topic: true}}
-	w.reader.settled(ctx, t)
 
 	for range *kills {
 		time.Sleep(time.Duration(random.IntN(400)) * time.Millisecond)
@@ -67,11 +67,12 @@ func TestKilledBroker(t *testing.T) {
 		}
 	}
 	w.stop()
-	w.reader.held(t)
 	p.stop()
 	p.start()
 	p.wait()
+	w.reader.check(ctx, t, admin, topic)
 	w.ledger.check(t, readLog(ctx, t, p.addr, topic))
+	t.Logf("group %s: generation %d, committed %v", group, w.reader.generation, w.reader.committed)
 	p.stop()
 }
 
@@ -82,10 +83,13 @@ type work struct {
 	stop   func()
 }
 
-func startWork(t *testing.T, addr string, id [16]byte) *work {
+func startWork(ctx context.Context, t *testing.T, addr string, id [16]byte) *work {
 	t.Helper()
-	w := &work{ledger: newLedger(), reader: newReader(t, addr, topic, group)}
-	ctx, cancel := context.WithCancel(context.Background())
+	w := &work{ledger: newLedger(), reader: newReader(t, addr, id)}
+	if err := w.reader.join(ctx); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	for n := range int32(partitions) {
 		c := client(t, addr, kgo.DefaultProduceTopic(topic), kgo.RecordPartitioner(kgo.ManualPartitioner()),

@@ -2,6 +2,7 @@ package crash
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"sync"
@@ -9,54 +10,93 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// A reader is a group's only member: it reads, commits, and remembers what it
-// was told about its commits.
+// A reader is a group's only member: it joins once, reads, commits, and
+// remembers what it was told about its commits. Its membership is its own, for
+// kgo's leaves a group as soon as it cannot reach it: this member goes on with
+// its id and generation through every restart, and is refused only by a broker
+// that has forgotten it.
 type reader struct {
-	client *kgo.Client
-	group  string
+	client     *kgo.Client
+	topicID    [16]byte
+	group      string
+	id         string
+	generation int32
 
 	mu        sync.Mutex
 	tried     map[int32]int64
 	committed map[int32]int64
-	moved     int // how often partitions came or went
 }
 
 // session is so long that no restart of the broker may cost the member its
 // place: whatever does is a loss of what was acknowledged.
 const session = 10 * time.Minute
 
-func newReader(t *testing.T, addr, topic, group string) *reader {
+func newReader(t *testing.T, addr string, topicID [16]byte) *reader {
 	t.Helper()
-	r := &reader{group: group, tried: map[int32]int64{}, committed: map[int32]int64{}}
-	change := func(context.Context, *kgo.Client, map[string][]int32) {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		r.moved++
+	return &reader{
+		topicID: topicID, group: group, tried: map[int32]int64{}, committed: map[int32]int64{},
+		client: client(t, addr, kgo.ConsumeTopics(topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.FetchMaxWait(250*time.Millisecond)),
 	}
-	r.client = client(t, addr, kgo.ConsumerGroup(group), kgo.ConsumeTopics(topic), kgo.DisableAutoCommit(),
-		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.SessionTimeout(session), kgo.RebalanceTimeout(session),
-		kgo.HeartbeatInterval(200*time.Millisecond), kgo.FetchMaxWait(250*time.Millisecond),
-		kgo.OnPartitionsAssigned(change), kgo.OnPartitionsRevoked(change), kgo.OnPartitionsLost(change))
-	return r
 }
 
+// persist repeats f while the broker is away or loading.
+func persist(ctx context.Context, f func() error) error {
+	for {
+		err := f()
+		var refused *kerr.Error
+		if err == nil || ctx.Err() != nil || errors.As(err, &refused) && !refused.Retriable {
+			return err
+		}
+		pause(ctx, 10*time.Millisecond)
+	}
+}
+
+// join becomes the group's first member and leader, and gives itself an
+// assignment.
+func (r *reader) join(ctx context.Context) error {
+	join := kmsg.NewPtrJoinGroupRequest()
+	join.Group, join.ProtocolType = r.group, "consumer"
+	join.SessionTimeoutMillis, join.RebalanceTimeoutMillis = int32(session.Milliseconds()), int32(session.Milliseconds())
+	join.Protocols = []kmsg.JoinGroupRequestProtocol{{Name: "range", Metadata: []byte{0, 0, 0, 0, 0, 0, 0, 0, 0, 0}}}
+	err := persist(ctx, func() error {
+		resp, err := join.RequestWith(ctx, r.client)
+		if err != nil {
+			return err
+		}
+		if join.MemberID = resp.MemberID; resp.ErrorCode == kerr.MemberIDRequired.Code {
+			return errors.New("again, with the member id")
+		}
+		r.id, r.generation = resp.MemberID, resp.Generation
+		return kerr.ErrorForCode(resp.ErrorCode)
+	})
+	if err != nil {
+		return fmt.Errorf("join group %s: %w", r.group, err)
+	}
+	sync := kmsg.NewPtrSyncGroupRequest()
+	sync.Group, sync.MemberID, sync.Generation = r.group, r.id, r.generation
+	sync.ProtocolType, sync.Protocol = kmsg.StringPtr("consumer"), kmsg.StringPtr("range")
+	sync.GroupAssignment = []kmsg.SyncGroupRequestGroupAssignment{{MemberID: r.id, MemberAssignment: []byte("all of it")}}
+	return persist(ctx, func() error {
+		resp, err := sync.RequestWith(ctx, r.client)
+		if err != nil {
+			return err
+		}
+		return kerr.ErrorForCode(resp.ErrorCode)
+	})
+}
+
+// run reads and commits until ctx ends.
 func (r *reader) run(ctx context.Context, l *ledger) {
 	for ctx.Err() == nil {
-		fetches := r.client.PollRecords(ctx, 2000)
-		offsets := map[string]map[int32]kgo.EpochOffset{}
 		next := map[int32]int64{}
-		fetches.EachPartition(func(p kgo.FetchTopicPartition) {
+		r.client.PollRecords(ctx, 2000).EachPartition(func(p kgo.FetchTopicPartition) {
 			if n := len(p.Records); n > 0 {
-				last := p.Records[n-1]
-				next[p.Partition] = last.Offset + 1
-				if offsets[p.Topic] == nil {
-					offsets[p.Topic] = map[int32]kgo.EpochOffset{}
-				}
-				offsets[p.Topic][p.Partition] = kgo.EpochOffset{Epoch: -1, Offset: last.Offset + 1}
+				next[p.Partition] = p.Records[n-1].Offset + 1
 			}
 		})
 		if len(next) == 0 {
@@ -65,9 +105,9 @@ func (r *reader) run(ctx context.Context, l *ledger) {
 		r.mu.Lock()
 		maps.Copy(r.tried, next)
 		r.mu.Unlock()
-		if err := r.commit(ctx, offsets); err != nil {
+		if err := r.commit(ctx, next); err != nil {
 			if ctx.Err() == nil {
-				l.problemf("group %s: commit: %v", r.group, err)
+				l.problemf("group %s: generation %d, commit %v: %v", r.group, r.generation, next, err)
 			}
 			return
 		}
@@ -77,27 +117,56 @@ func (r *reader) run(ctx context.Context, l *ledger) {
 	}
 }
 
-func (r *reader) commit(ctx context.Context, offsets map[string]map[int32]kgo.EpochOffset) (err error) {
-	r.client.CommitOffsetsSync(ctx, offsets, func(_ *kgo.Client, _ *kmsg.OffsetCommitRequest, resp *kmsg.OffsetCommitResponse, e error) {
-		err = e
-		if e != nil {
-			return
+// commit says which offsets were read, as often as it takes.
+func (r *reader) commit(ctx context.Context, next map[int32]int64) error {
+	t := kmsg.NewOffsetCommitRequestTopic()
+	t.Topic, t.TopicID = topic, r.topicID
+	for partition, offset := range next {
+		p := kmsg.NewOffsetCommitRequestTopicPartition()
+		p.Partition, p.Offset = partition, offset
+		t.Partitions = append(t.Partitions, p)
+	}
+	req := kmsg.NewPtrOffsetCommitRequest()
+	req.Group, req.MemberID, req.Generation = r.group, r.id, r.generation
+	req.Topics = append(req.Topics, t)
+	return persist(ctx, func() error {
+		resp, err := req.RequestWith(ctx, r.client)
+		if err != nil {
+			return err
 		}
 		for _, t := range resp.Topics {
 			for _, p := range t.Partitions {
-				if p.ErrorCode != 0 {
-					err = fmt.Errorf("partition %d: error code %d", p.Partition, p.ErrorCode)
+				if err := kerr.ErrorForCode(p.ErrorCode); err != nil {
+					return err
 				}
 			}
 		}
+		return nil
 	})
-	return err
+}
+
+// held says that the member still has its place, after all.
+func (r *reader) held(ctx context.Context, t *testing.T) {
+	t.Helper()
+	beat := kmsg.NewPtrHeartbeatRequest()
+	beat.Group, beat.MemberID, beat.Generation = r.group, r.id, r.generation
+	err := persist(ctx, func() error {
+		resp, err := beat.RequestWith(ctx, r.client)
+		if err != nil {
+			return err
+		}
+		return kerr.ErrorForCode(resp.ErrorCode)
+	})
+	if err != nil {
+		t.Errorf("group %s: heartbeat of generation %d: %v", r.group, r.generation, err)
+	}
 }
 
 // check compares what the broker has with what the member was told before.
 // Both are taken in that order, for the member goes on meanwhile.
 func (r *reader) check(ctx context.Context, t *testing.T, admin *kadm.Client, topic string) {
 	t.Helper()
+	r.held(ctx, t)
 	r.mu.Lock()
 	acknowledged := maps.Clone(r.committed)
 	r.mu.Unlock()
@@ -120,34 +189,4 @@ func (r *reader) check(ctx context.Context, t *testing.T, admin *kadm.Client, to
 			t.Errorf("group %s, partition %d: %d is committed, nobody committed more than %d", r.group, partition, got.At, tried)
 		}
 	}
-}
-
-// settled waits until the member has its partitions and has committed.
-func (r *reader) settled(ctx context.Context, t *testing.T) {
-	t.Helper()
-	for {
-		r.mu.Lock()
-		n := len(r.committed)
-		r.mu.Unlock()
-		if n > 0 {
-			return
-		}
-		if ctx.Err() != nil {
-			t.Fatalf("group %s: no commit was acknowledged: %v", r.group, ctx.Err())
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-}
-
-// held says whether the member kept its place: its partitions came once and
-// never went.
-func (r *reader) held(t *testing.T) {
-	t.Helper()
-	_, generation := r.client.GroupMetadata()
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.moved != 1 || generation != 1 {
-		t.Errorf("group %s: generation %d after %d changes of its partitions; a restart cost the member its place", r.group, generation, r.moved)
-	}
-	t.Logf("group %s: generation %d, committed %v", r.group, generation, r.committed)
 }

@@ -30,6 +30,9 @@ type process struct {
 // build compiles the command, as it would be installed.
 func build(t *testing.T) string {
 	t.Helper()
+	if *built != "" {
+		return *built
+	}
 	exe := filepath.Join(t.TempDir(), "rondo")
 	out, err := exec.Command("go", "build", "-o", exe, "github.com/rondo-streams/rondo/cmd/rondo").CombinedOutput()
 	if err != nil {
