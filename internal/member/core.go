@@ -139,9 +139,11 @@ type Core struct {
 	fails   int       // consecutive failures of join or sync, for back-off
 	again   string    // a join to send after the running one
 
-	join, sync, beat, leave, meta   flight
-	syncDue, beatDue, metaDue       time.Time
-	beatFails, metaFails, overtakes int
+	join, sync, beat, leave, meta flight
+	syncDue, beatDue, metaDue     time.Time
+	beatFails, metaFails          int
+	overtakenAt                   time.Time // first beat that knew a later generation than the join under way
+	quick                         int       // quick beats left
 
 	leader     bool
 	candidates []Candidate      // to place, while the partition counts are fetched

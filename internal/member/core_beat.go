@@ -10,6 +10,10 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
+// quickBeats is how many beats of a sixth of heartbeat.interval.ms follow a new
+// generation.
+const quickBeats = 6
+
 // Causes of a Lost event, beside *PollClockError.
 var (
 	// ErrSessionClock: session.timeout.ms passed since the last heartbeat that
@@ -65,7 +69,19 @@ func (c *Core) sendBeat(now time.Time) {
 	req.MemberID = c.memberID
 	req.InstanceID = c.instance()
 	c.beat = c.send(now, req, nil)
-	c.beatDue = now.Add(c.cfg.Heartbeat)
+	c.beatDue = now.Add(c.pace())
+}
+
+// pace is the time to the next beat. A generation of the cooperative protocol
+// is often followed by another, as soon as what moves has drained; a few quick
+// beats after each let the member hear of it without waiting for a whole
+// interval, so that whoever gets those partitions has them sooner.
+func (c *Core) pace() time.Duration {
+	if c.quick == 0 || c.cfg.InPoll || c.cfg.Eager {
+		return c.cfg.Heartbeat
+	}
+	c.quick--
+	return c.cfg.Heartbeat / quickBeats
 }
 
 func (c *Core) beatReplied(now time.Time, in Replied) {
@@ -107,16 +123,16 @@ func (c *Core) beatReplied(now time.Time, in Replied) {
 }
 
 // overtaken: the group has a new generation and the join that took us there is
-// not answered yet. Its answer is on the way; when the next beat hears the same,
-// it was lost, and the coordinator repeats it to whoever asks again.
+// not answered yet. Its answer is on the way; when a heartbeat interval later it
+// is still not there, it was lost, and the coordinator repeats it to whoever
+// asks again with the same words.
 func (c *Core) overtaken(now time.Time) {
-	c.overtakes++
-	if c.phase == Joining && c.join.seq != 0 && c.overtakes > 1 {
+	if c.overtakenAt.IsZero() {
+		c.overtakenAt = now
+	}
+	if c.phase == Joining && c.join.seq != 0 && now.Sub(c.overtakenAt) >= c.cfg.Heartbeat {
 		c.drop(&c.join)
 		c.joinDue = now
-		if c.why == "" {
-			c.why = "answer to the join was lost"
-		}
 	}
 }
 

@@ -69,7 +69,7 @@ func (c *Core) sendJoin(now time.Time) {
 	p.Name = c.cfg.Assignor.Name()
 	p.Metadata = sub.AppendTo(nil)
 	req.Protocols = append(req.Protocols, p)
-	c.phase, c.overtakes = Joining, 0
+	c.phase, c.overtakenAt = Joining, time.Time{}
 	c.candidates, c.metaDue = nil, time.Time{}
 	c.drop(&c.meta)
 	c.join = c.send(now, req, sub)
@@ -268,6 +268,8 @@ func (c *Core) synced(now time.Time, resp *kmsg.SyncGroupResponse) {
 // taken.
 func (c *Core) apply(now time.Time, parts []TopicPartition) {
 	c.assigned = sorted(parts)
+	c.quick = quickBeats
+	c.beatDue = earlier(c.beatDue, now.Add(c.pace()))
 	var draining []TopicPartition
 	for _, d := range c.drains {
 		draining = append(draining, d.parts...)
@@ -289,6 +291,13 @@ func (c *Core) apply(now time.Time, parts []TopicPartition) {
 	if c.again = ""; again != "" {
 		c.want(now, again)
 	}
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
 }
 
 func (c *Core) take(now time.Time, parts []TopicPartition) {
