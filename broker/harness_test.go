@@ -48,6 +48,9 @@ func startBroker(t testing.TB, change ...func(*Config)) *Broker {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
+		if b.isClosing() {
+			return // by the test itself
+		}
 		if err := b.Close(); err != nil {
 			t.Error(err)
 		}
