@@ -23,6 +23,7 @@ type App struct {
 	streams42  bool
 	maxPoll    time.Duration
 	watchEvery time.Duration // between two looks at user code
+	delivery   time.Duration // delivery.timeout.ms
 	subOf      map[string]int32
 	gates      map[string]*call.Gate // by the call's name
 	producer   *kgo.Client
@@ -55,7 +56,7 @@ func NewApp(t *Topology, opts ...Option) (*App, error) {
 	}
 	a := &App{
 		topology: t, config: c, clientID: c.text("client.id"), streams42: c.text("loop.policy") == "streams42",
-		maxPoll: c.duration("max.poll.interval.ms"), subOf: map[string]int32{}, gates: map[string]*call.Gate{}, state: "created",
+		maxPoll: c.duration("max.poll.interval.ms"), delivery: c.duration("delivery.timeout.ms"), subOf: map[string]int32{}, gates: map[string]*call.Gate{}, state: "created",
 	}
 	if a.clientID == "" {
 		a.clientID = c.text("application.id")

@@ -11,8 +11,10 @@ import (
 	"github.com/rondo-streams/rondo/internal/memnet"
 )
 
-// bubble runs a story in virtual time on a broker that is not ours.
+// bubble tells a story in virtual time on a broker that is not ours, as a
+// second opinion.
 func bubble(t *testing.T, story func(w *world)) {
+	t.Helper()
 	memnet.Bubble(t, func(t *testing.T) {
 		n := memnet.New(time.Millisecond)
 		c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.ListenFn(n.Listen), kfake.SleepOutOfOrder())
@@ -24,17 +26,13 @@ func bubble(t *testing.T, story func(w *world)) {
 	})
 }
 
-func TestBubbleScores(t *testing.T) {
-	bubble(t, func(w *world) {
-		svc := &service{act: after(20 * time.Millisecond)}
-		s := w.scorer("score", 4, svc)
-		w.fill(s.in, 4, 0, 100, func(i int) string { return "k" })
-		app := w.run(w.build(s))
-		eventually(t, time.Minute, "all scored", func() bool { return len(w.read(s.out)) == 100 })
-		app.stop()
-		if n := sum(w.committed(s.group, s.in)); n != 100 {
-			t.Errorf("%d records committed, want 100", n)
-		}
-		t.Logf("%+v", app.Stats().Counts)
-	})
+// fullPace is Kafka's defaults.
+var fullPace = pace{poll: 5 * time.Minute, session: 45 * time.Second, beat: 3 * time.Second, drain: 5 * time.Second, commit: 30 * time.Second}
+
+func TestStoriesInVirtualTime(t *testing.T) {
+	for _, s := range stories {
+		t.Run(s.name, func(t *testing.T) {
+			bubble(t, func(w *world) { s.tell(w, fullPace) })
+		})
+	}
 }

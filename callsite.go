@@ -176,6 +176,7 @@ func ask[K, V, W any](ctx context.Context, f func(context.Context, Record[K, V])
 // begin starts the poll clock of the call.
 func (l *callLane[K, V, W]) begin(item *callItem[K, V, W]) {
 	l.task.host.app.counts.inFlight.Add(1)
+	item.record.origin.work()
 	lease, ticket := l.task.host.begin(l.work(item.record))
 	item.ticket = ticket
 	item.ctx, item.cancel = context.WithCancelCause(l.task.ctx)

@@ -59,7 +59,6 @@ func (a *App) producerOptions() []kgo.Opt {
 		kgo.ProducerLinger(c.duration("linger.ms")),
 		kgo.ProducerBatchMaxBytes(int32(min(c.number("batch.size"), c.number("max.request.size")))),
 		kgo.ProducerBatchCompression(codec, kgo.NoCompression()),
-		kgo.RecordDeliveryTimeout(c.duration("delivery.timeout.ms")),
 		kgo.ProduceRequestTimeout(c.duration("request.timeout.ms")),
 	)
 }

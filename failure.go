@@ -1,6 +1,7 @@
 package rondo
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strconv"
@@ -65,7 +66,7 @@ func (t *task) productionFailed(o *origin, out output, err error) {
 }
 
 func productionHint(err error) string {
-	if errors.Is(err, kgo.ErrRecordTimeout) {
+	if errors.Is(err, context.DeadlineExceeded) {
 		return "the broker did not acknowledge it within delivery.timeout.ms"
 	}
 	return "set rondo.OnProductionError to go on after it"

@@ -15,6 +15,7 @@ type origin struct {
 	record    *kgo.Record
 	open      atomic.Int32
 	forgotten atomic.Bool // part of it was given up while the task drained: it will be read again
+	worked    atomic.Bool // a call was made or an output sent for it
 }
 
 func (o *origin) topic() string    { return o.part.at.Topic }
@@ -23,6 +24,15 @@ func (o *origin) offset() int64    { return o.record.Offset }
 
 // hold says that one more thing is open.
 func (o *origin) hold() { o.open.Add(1) }
+
+// work says that a call is made or an output sent: what is lost with the lease.
+func (o *origin) work() {
+	if !o.worked.Swap(true) {
+		o.task.mu.Lock()
+		o.part.working++
+		o.task.mu.Unlock()
+	}
+}
 
 // release says that one thing is done. The last one finishes the record.
 func (o *origin) release() {

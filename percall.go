@@ -16,7 +16,6 @@ import (
 // happens and does what the loop says, and it never waits for anything but the
 // next event.
 func (th *thread) runPerCall(stop <-chan struct{}) {
-	c := th.app.config
 	th.core = loop.NewPerCall(th.app.loopSettings())
 	polling := make(chan struct{})
 	go func() {
@@ -53,14 +52,23 @@ func (th *thread) runPerCall(stop <-chan struct{}) {
 	reason := "the application is being closed"
 	if th.err != nil {
 		reason = "a stream thread failed"
-		ctx, cancel := context.WithTimeout(th.ctx, c.duration("drain.timeout.ms"))
-		if _, err := th.commitNow(ctx); err != nil {
-			th.log.Warn("commit before the thread ends", "error", err)
-		}
-		cancel()
+		th.lastWords()
 	}
 	th.close(reason)
 	<-polling
+}
+
+// lastWords commits what a failing thread has finished: outputs that are on
+// their way may arrive first.
+func (th *thread) lastWords() {
+	ctx, cancel := context.WithTimeout(th.ctx, max(th.app.config.duration("drain.timeout.ms"), time.Second))
+	defer cancel()
+	if err := th.app.producer.Flush(ctx); err != nil {
+		th.log.Warn("flush before the thread ends", "error", err)
+	}
+	if _, err := th.commitNow(ctx); err != nil {
+		th.log.Warn("commit before the thread ends", "error", err)
+	}
 }
 
 // setTimer sets the timer to the loop's next deadline, or to the next look at

@@ -1,7 +1,10 @@
 package rondo
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -22,7 +25,8 @@ func (t *task) send(o *origin, out output) {
 	if t.fenced.Load() {
 		return
 	}
-	t.host.app.producer.Produce(t.ctx, out.record, func(_ *kgo.Record, err error) {
+	o.work()
+	t.host.app.producer.Produce(t.deliveryContext(time.Now()), out.record, func(_ *kgo.Record, err error) {
 		counts := &t.host.app.counts
 		if err == nil {
 			counts.produced.Add(1)
@@ -39,6 +43,22 @@ func (t *task) send(o *origin, out output) {
 		}
 	})
 }
+
+// deliveryContext ends delivery.timeout.ms from now, or a twentieth of it
+// sooner: outputs of about the same time share one. kgo's own record timeout is
+// not used, since it counts from the record's timestamp, and outputs carry the
+// timestamps of their inputs.
+func (t *task) deliveryContext(now time.Time) context.Context {
+	limit := t.host.app.delivery
+	if t.delivery == nil || now.Sub(t.deliveryFrom) > limit/20 {
+		ctx, cancel := context.WithDeadlineCause(t.ctx, now.Add(limit), errDelivery)
+		context.AfterFunc(ctx, cancel)
+		t.delivery, t.deliveryFrom = ctx, now
+	}
+	return t.delivery
+}
+
+var errDelivery = errors.New("not acknowledged within delivery.timeout.ms")
 
 func fixedTopic[K, V any](name string) func(Record[K, V]) string {
 	return func(Record[K, V]) string { return name }

@@ -34,7 +34,7 @@ type Counts struct {
 	Repeated     int64 `json:"repeated"`      // of these, first attempts for a record that this instance had called for before it lost the partition
 	CallsFailed  int64 `json:"calls_failed"`  // records whose call failed for good
 	InFlight     int64 `json:"in_flight"`     // level: calls in flight, waiting for their next attempt included
-	ThrownAway   int64 `json:"thrown_away"`   // input records begun but not finished when their partition went away
+	ThrownAway   int64 `json:"thrown_away"`   // input records worked on (called for, or finished) but not committed when their partition went away
 	Abandoned    int64 `json:"abandoned"`     // attempts that did not come back when their context ended and were given up
 	Commits      int64 `json:"commits"`       // offset commits that succeeded
 	CommitErrors int64 `json:"commit_errors"` // offset commits that failed

@@ -33,6 +33,9 @@ type task struct {
 	draining bool
 	broken   bool // a handler said Fail: nothing runs any more
 
+	delivery     context.Context // of outputs that are sent now
+	deliveryFrom time.Time
+
 	parts     []*inputPartition // fixed
 	queued    atomic.Int64
 	fenced    atomic.Bool
@@ -56,6 +59,7 @@ type inputPartition struct {
 	fetched   int64 // next offset to come
 	committed int64 // -1 until the first commit of this member
 	covered   int64 // records below it
+	working   int64 // records begun, worked on, and not finished
 }
 
 // fetched is a run of records of one partition that wait for the task.
@@ -225,6 +229,9 @@ func (t *task) userWork() string { return "user code of task " + t.id.String() }
 func (t *task) finished(o *origin) {
 	t.mu.Lock()
 	ended := !o.forgotten.Load() && o.part.offsets.End(o.offset())
+	if ended && o.worked.Load() {
+		o.part.working--
+	}
 	t.done++
 	first := t.done == 1
 	t.mu.Unlock()
@@ -270,8 +277,8 @@ func (t *task) drain() {
 }
 
 // fence ends the task, from any goroutine: nothing that its user code or its
-// calls do from now on leaves it. What had begun and is not covered by a commit
-// is counted; the next owner runs it again.
+// calls do from now on leaves it. What was worked on and is not covered by a
+// commit is counted; the next owner runs it again.
 func (t *task) fence(reason error) {
 	if t.fenced.Swap(true) {
 		return
@@ -280,8 +287,8 @@ func (t *task) fence(reason error) {
 	lost := int64(0)
 	t.mu.Lock()
 	for _, p := range t.parts {
-		unfinished, ahead := p.offsets.Close()
-		lost += int64(unfinished+ahead) + p.offsets.Passed() - p.covered
+		_, ahead := p.offsets.Close()
+		lost += p.working + int64(ahead) + p.offsets.Passed() - p.covered
 	}
 	t.mu.Unlock()
 	t.host.app.counts.thrownAway.Add(lost)

@@ -2,6 +2,7 @@ package rondo_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/rondo-streams/rondo"
@@ -132,7 +134,7 @@ func (w *world) committed(group, topic string) map[int32]int64 {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	offsets, err := kadm.NewClient(w.client).FetchOffsets(ctx, group)
-	if err != nil {
+	if err != nil && !errors.Is(err, kerr.GroupIDNotFound) {
 		w.t.Fatalf("offsets of %s: %v", group, err)
 	}
 	out := map[int32]int64{}
