@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"time"
 )
@@ -145,7 +144,6 @@ func (c *committer) write(group []pending, bytes int64) error {
 		c.arena = nil
 	}
 	if err != nil {
-		err = fmt.Errorf("write journal segment %s: %w", journalName(seg.seq), err)
 		if truncErr := seg.file.Truncate(seg.size); truncErr != nil {
 			c.abandon()
 			return errors.Join(err, truncErr)
@@ -177,7 +175,7 @@ func (c *committer) settleDurability(end int64) error {
 	}
 	if !seg.linked {
 		if err := c.l.fs.SyncDir(c.l.path(journalDir)); err != nil {
-			return fmt.Errorf("sync directory %s: %w", journalDir, err)
+			return err
 		}
 		seg.linked = true
 	}
@@ -188,7 +186,7 @@ func (c *committer) settleDurability(end int64) error {
 func (c *committer) sync(end int64) error {
 	c.l.stats.syncs.Add(1)
 	if err := c.active.file.Datasync(); err != nil {
-		return fmt.Errorf("sync journal segment %s: %w", journalName(c.active.seq), err)
+		return err
 	}
 	c.active.durable = end
 	return nil
@@ -253,7 +251,7 @@ func (c *committer) create() error {
 	c.lastSeq++
 	f, err := c.l.fs.Create(c.l.journalPath(c.lastSeq))
 	if err != nil {
-		return fmt.Errorf("create journal segment: %w", err)
+		return err
 	}
 	c.active = &journalSegment{seq: c.lastSeq, file: f}
 	c.l.segments.add(c.active)
@@ -455,7 +453,7 @@ func (c *committer) finish() error {
 	}
 	h := entryHeader{seq: uint32(seg.seq), kind: kindClosed, synced: uint64(seg.durable), at: wallMs(), body: bodySum(kindClosed, nil)}
 	if err := seg.file.WriteVec(seg.size, appendEntryHeader(nil, h)); err != nil {
-		return fmt.Errorf("close journal segment %s: %w", filepath.Base(journalName(seg.seq)), err)
+		return fmt.Errorf("close the journal: %w", err)
 	}
 	return c.sync(seg.size + entryHeaderSize)
 }

@@ -307,12 +307,12 @@ func (w *compactor) write(path string, off int64, b []byte, sync bool) error {
 	defer w.k.files.release(h)
 	if len(b) > 0 {
 		if err := h.file.WriteVec(off, b); err != nil {
-			return fmt.Errorf("write %s: %w", path, err)
+			return err
 		}
 	}
 	if sync {
 		if err := h.file.Datasync(); err != nil {
-			return fmt.Errorf("sync %s: %w", path, err)
+			return err
 		}
 	}
 	return nil
@@ -342,7 +342,7 @@ func (w *compactor) finish() error {
 	}
 	dir := w.k.l.path(partitionsDir, w.p.dir())
 	if err := w.k.l.fs.SyncDir(dir); err != nil {
-		return fmt.Errorf("sync directory %s: %w", dir, err)
+		return err
 	}
 	return nil
 }

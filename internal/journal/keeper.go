@@ -273,7 +273,7 @@ func (k *keeper) settle(seg *journalSegment) error {
 	}
 	data := make([]byte, seg.size)
 	if _, err := seg.file.ReadAt(data, 0); err != nil {
-		return fmt.Errorf("read: %w", err)
+		return err
 	}
 	var dirty []*handle
 	defer func() {
@@ -291,7 +291,7 @@ func (k *keeper) settle(seg *journalSegment) error {
 	}
 	for _, h := range dirty {
 		if err := h.file.Datasync(); err != nil {
-			return fmt.Errorf("sync %s: %w", h.path, err)
+			return err
 		}
 	}
 	if err := k.syncDirs(dirs); err != nil {
@@ -313,7 +313,7 @@ func (k *keeper) syncDirs(dirs map[string]bool) error {
 	slices.Sort(sorted)
 	for _, dir := range slices.Backward(sorted) {
 		if err := k.l.fs.SyncDir(dir); err != nil {
-			return fmt.Errorf("sync directory %s: %w", dir, err)
+			return err
 		}
 	}
 	return nil
@@ -407,7 +407,7 @@ func (k *keeper) makeSegment(p *Partition, s segment, dirs map[string]bool) erro
 	dir := k.l.path(partitionsDir, p.dir())
 	if !k.known[p.dir()] {
 		if err := k.l.fs.MkdirAll(dir); err != nil {
-			return fmt.Errorf("make the partition's directory: %w", err)
+			return err
 		}
 		dirs[k.l.path(partitionsDir)] = true
 	}
@@ -416,10 +416,10 @@ func (k *keeper) makeSegment(p *Partition, s segment, dirs map[string]bool) erro
 		k.files.drop(path)
 		f, err := k.l.fs.Create(path)
 		if err != nil {
-			return fmt.Errorf("create segment: %w", err)
+			return err
 		}
 		if err := f.Close(); err != nil {
-			return fmt.Errorf("create segment %s: %w", path, err)
+			return err
 		}
 	}
 	return nil
@@ -448,7 +448,7 @@ func (k *keeper) extend(p *Partition, s *segment, extents []extent, data []byte)
 		at += int64(e.size)
 	}
 	if err := log.file.WriteVec(s.size, bufs...); err != nil {
-		return dirty, fmt.Errorf("write %s: %w", log.path, err)
+		return dirty, err
 	}
 	k.l.stats.settledBytes.Add(at - s.size)
 	s.size = at
@@ -461,7 +461,7 @@ func (k *keeper) extend(p *Partition, s *segment, extents []extent, data []byte)
 	}
 	dirty = append(dirty, idx)
 	if err := idx.file.WriteVec(s.indexed*indexEntrySize, index); err != nil {
-		return dirty, fmt.Errorf("write %s: %w", idx.path, err)
+		return dirty, err
 	}
 	s.indexed += entries
 	return dirty, nil

@@ -20,9 +20,10 @@ import (
 //
 // The zero value is ready. Paths are cleaned; the parents of Config.Dir exist.
 type MemFS struct {
-	// Before is called before each operation, if it is set, one at a time. An
-	// error makes the operation fail, as meanly as a disk may: half of a write
-	// is done, and what a failed Datasync was to make durable never will be.
+	// Before is called before each operation, if it is set, from the goroutine
+	// that wants it. It may block. An error makes the operation fail, as meanly
+	// as a disk may: half of a write is done, and what a failed Datasync was to
+	// make durable never will be.
 	Before func(Op) error
 	// Limit bounds the bytes of all files, when it is not zero: writes beyond
 	// it fail with ENOSPC. Change it with SetLimit while the log runs.
@@ -95,18 +96,18 @@ func grow(b []byte, n int64) []byte {
 	return append(b, make([]byte, n-int64(len(b)))...)
 }
 
-var errPowerLost = errors.New("power was lost")
+var errDead = errors.New("the process that opened this file is dead")
 
-// begin takes the lock and asks Before.
-func (m *MemFS) begin(op Op) error {
+// begin asks Before and takes the lock.
+func (m *MemFS) begin(op Op) (err error) {
+	if m.Before != nil {
+		err = m.Before(op)
+	}
 	m.mu.Lock()
 	if m.live == nil {
 		m.live, m.safe, m.locks = map[string]*memNode{}, map[string]*memNode{}, map[string]bool{}
 	}
-	if m.Before != nil {
-		return m.Before(op)
-	}
-	return nil
+	return err
 }
 
 func pathError(op, path string, err error) error {
@@ -118,6 +119,15 @@ func (m *MemFS) SetLimit(n int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.Limit = n
+}
+
+// Kill ends all handles and locks, as the end of a process does. What was
+// written stays, durable or not.
+func (m *MemFS) Kill() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.cut++
+	m.locks = map[string]bool{}
 }
 
 // PowerCut drops what was not durable and kills all handles and locks. With a
@@ -407,7 +417,7 @@ func (f *memFile) begin(op Op) error {
 	op.Path = f.name
 	err := f.m.begin(op)
 	if f.cut != f.m.cut {
-		err = errPowerLost
+		err = errDead
 	}
 	if err != nil {
 		return pathError(op.Name, f.name, err)
@@ -435,7 +445,7 @@ func (f *memFile) WriteVec(off int64, bufs ...[]byte) error {
 	b := slices.Concat(bufs...)
 	err := f.begin(Op{Name: "write", Off: off, Size: len(b)})
 	defer f.m.mu.Unlock()
-	if f.cut != f.m.cut {
+	if f.cut != f.m.cut || errors.Is(err, errDead) {
 		return err
 	}
 	if err != nil {
@@ -460,7 +470,7 @@ func (f *memFile) WriteVec(off int64, bufs ...[]byte) error {
 func (f *memFile) Datasync() error {
 	err := f.begin(Op{Name: "datasync"})
 	defer f.m.mu.Unlock()
-	if f.cut != f.m.cut {
+	if f.cut != f.m.cut || errors.Is(err, errDead) {
 		return err
 	}
 	if err == nil {
@@ -486,7 +496,7 @@ func (f *memFile) Size() (int64, error) {
 	f.m.mu.Lock()
 	defer f.m.mu.Unlock()
 	if f.cut != f.m.cut {
-		return 0, pathError("size", f.name, errPowerLost)
+		return 0, pathError("size", f.name, errDead)
 	}
 	return int64(len(f.n.data)), nil
 }

@@ -59,9 +59,11 @@ func hint(err error) error {
 	return err
 }
 
-// makeDirs makes what is missing of the directories, durably.
+// makeDirs makes what is missing of the directories. Their entries are made
+// durable even when nothing is missing: a process that was killed may have left
+// directories, or a renamed checkpoint, that a power cut would take back after
+// this process relied on them.
 func (l *Log) makeDirs() error {
-	made := false
 	for _, sub := range []string{journalDir, partitionsDir} {
 		_, err := l.fs.List(l.path(sub))
 		if err == nil {
@@ -73,10 +75,6 @@ func (l *Log) makeDirs() error {
 		if err := l.fs.MkdirAll(l.path(sub)); err != nil {
 			return err
 		}
-		made = true
-	}
-	if !made {
-		return nil
 	}
 	if err := l.fs.SyncDir(l.cfg.Dir); err != nil {
 		return err
@@ -235,7 +233,6 @@ func (l *Log) checkFiles() error {
 		if !d.Dir {
 			continue
 		}
-		l.k.known[d.Name] = true
 		p := byDir[d.Name]
 		var id ID
 		var number uint32
@@ -255,12 +252,13 @@ func (l *Log) checkFiles() error {
 				l.k.orphans = append(l.k.orphans, l.path(partitionsDir, d.Name, f.Name))
 			}
 			l.k.orphans = append(l.k.orphans, l.path(partitionsDir, d.Name))
-			delete(l.k.known, d.Name)
 			continue
 		}
 		if err := p.checkSegments(sizes); err != nil {
 			return err
 		}
+		// A directory that no checkpoint needs may not be durable yet.
+		l.k.known[d.Name] = len(p.segments) > 0
 		delete(byDir, d.Name)
 	}
 	for _, p := range byDir {

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 )
@@ -214,16 +215,26 @@ func testConfig(fs FS) Config {
 
 const workloadRounds = 12
 
+// oneAtATime lets the log's goroutines count in one variable.
+func oneAtATime(f func(Op) error) func(Op) error {
+	var mu sync.Mutex
+	return func(op Op) error {
+		mu.Lock()
+		defer mu.Unlock()
+		return f(op)
+	}
+}
+
 // countOps runs the workload undisturbed and counts what it does to the disk.
 func countOps(t *testing.T, seed uint64) (n int) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &MemFS{}
-		m.Before = func(op Op) error {
+		m.Before = oneAtATime(func(op Op) error {
 			if op.Changes() {
 				n++
 			}
 			return nil
-		}
+		})
 		l, err := Open(testConfig(m))
 		if err != nil {
 			t.Fatal(err)
@@ -261,15 +272,15 @@ func TestPowerCut(t *testing.T) {
 func cutPowerAt(t *testing.T, name string, seed uint64, at int, torn bool) {
 	m := &MemFS{}
 	n := 0
-	m.Before = func(op Op) error {
+	m.Before = oneAtATime(func(op Op) error {
 		if op.Changes() {
 			n++
 		}
 		if n >= at {
-			return errPowerLost
+			return errDead
 		}
 		return nil
-	}
+	})
 	w := &workload{rng: rand.New(rand.NewPCG(seed, 1))}
 	l, err := Open(testConfig(m))
 	if err == nil {
@@ -305,6 +316,53 @@ func cutPowerAt(t *testing.T, name string, seed uint64, at int, torn bool) {
 	}
 }
 
+// TestKillThenPowerCut kills the process before every single operation that
+// changes the disk, goes on with what it left, and cuts the power: what was
+// readable after the kill must not go away, durable or not when it was killed.
+func TestKillThenPowerCut(t *testing.T) {
+	const seed = 5
+	total := countOps(t, seed)
+	for at := 1; at <= total; at++ {
+		name := fmt.Sprintf("kill at operation %d of %d", at, total)
+		synctest.Test(t, func(t *testing.T) {
+			m := &MemFS{}
+			n := 0
+			m.Before = oneAtATime(func(op Op) error {
+				if op.Changes() {
+					n++
+				}
+				if n >= at {
+					return errDead
+				}
+				return nil
+			})
+			w := &workload{rng: rand.New(rand.NewPCG(seed, 1))}
+			l, err := Open(testConfig(m))
+			if err == nil {
+				w.l = l
+				w.run(workloadRounds)
+				l.Close()
+			}
+			m.Kill()
+			m.Before = nil
+			for range 2 {
+				l, err := Open(testConfig(m))
+				if err != nil {
+					t.Fatalf("%s: %v", name, err)
+				}
+				defer l.Close()
+				w.check(t, l)
+				w.goesOn(t, l)
+				m.PowerCut(nil)
+				l.Close()
+			}
+		})
+		if t.Failed() {
+			t.Fatal(name)
+		}
+	}
+}
+
 // TestFailureAtEveryCall fails every single operation once, and goes on.
 func TestFailureAtEveryCall(t *testing.T) {
 	injected := errors.New("injected failure")
@@ -316,7 +374,7 @@ func TestFailureAtEveryCall(t *testing.T) {
 				m := &MemFS{}
 				n := 0
 				var failed Op
-				m.Before = func(op Op) error {
+				m.Before = oneAtATime(func(op Op) error {
 					if op.Changes() {
 						n++
 						if n == at {
@@ -325,7 +383,7 @@ func TestFailureAtEveryCall(t *testing.T) {
 						}
 					}
 					return nil
-				}
+				})
 				l, err := Open(testConfig(m))
 				if err != nil {
 					if !errors.Is(err, injected) {
