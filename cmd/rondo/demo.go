@@ -16,7 +16,7 @@ import (
 type demoCmd struct {
 	Bootstrap  string `name:"bootstrap-server" short:"b" placeholder:"HOST:PORT" help:"Run on this Kafka instead of the embedded broker; topics and groups are the run's own and are deleted at the end."`
 	Data       string `placeholder:"DIR" help:"Keep the embedded broker's log here, default a temporary directory."`
-	Seconds    int    `default:"75" help:"Length of the timetable; every clock and latency is scaled with it."`
+	Seconds    int    `default:"90" help:"Length of the timetable; every clock and latency is scaled with it."`
 	Records    int    `default:"1000" help:"How many advisories to score."`
 	Partitions int32  `default:"12" help:"Partitions of the topics."`
 	Parallel   int    `default:"8" help:"Calls in flight of one partition."`

@@ -98,13 +98,13 @@ func (c *cluster) embed(ctx context.Context, dir string, sessionMin time.Duratio
 	return nil
 }
 
-// rebalances are the events of a group so far; known is false on another
-// cluster, which does not tell.
-func (c *cluster) rebalances(group string) (events []cause.Event, known bool) {
+// rebalances are the events of a group until a time; known is false on
+// another cluster, which does not tell.
+func (c *cluster) rebalances(group string, until time.Time) (events []cause.Event, known bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, e := range c.events {
-		if e.Group == group {
+		if e.Group == group && e.At.Before(until) {
 			events = append(events, e)
 		}
 	}

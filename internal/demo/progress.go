@@ -5,15 +5,8 @@ import (
 	"io"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 )
-
-// counter counts from several goroutines.
-type counter struct{ n atomic.Int64 }
-
-func (c *counter) add()       { c.n.Add(1) }
-func (c *counter) get() int64 { return c.n.Load() }
 
 // progress draws what goes on: events as lines that stay, and under them a
 // picture that is redrawn in place on a terminal, or printed now and then.
@@ -59,10 +52,14 @@ func (p *progress) draw(at time.Duration, picture func() []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.erase()
-	fmt.Fprintf(p.out, "%s\n", strings.Join(lines, "\n"))
-	if p.redraw {
-		p.drawn = len(lines)
+	if !p.redraw {
+		fmt.Fprintf(p.out, "%s\n", strings.Join(lines, "\n"))
+		return
 	}
+	// Without wrapping, a narrow terminal cuts lines instead of making two of
+	// one, which erase would not know of.
+	fmt.Fprintf(p.out, "\x1b[?7l%s\x1b[?7h\n", strings.Join(lines, "\n"))
+	p.drawn = len(lines)
 }
 
 // erase takes the picture off the screen.
@@ -82,19 +79,15 @@ func (p *progress) end() {
 
 // picture is the state of the run: one line a side, one line a member.
 func (r *run) picture(at time.Duration) []string {
-	lines := []string{fmt.Sprintf("%6.1fs  %d of %d records in, the service is %s", at.Seconds(), r.sent.get(), r.options.Records, r.schedule.Phase(at))}
+	lines := []string{fmt.Sprintf("%6.1fs  %d of %d records in, the service is %s", at.Seconds(), r.sent.Load(), r.options.Records, r.schedule.Phase(at))}
 	for _, s := range r.sides {
-		var finished, evictions int64
-		for _, p := range s.instances {
-			stats, _ := p.snapshot()
-			finished += stats.Counts.Finished
-			evictions += stats.Counts.PollClock
-		}
+		lost, _, _ := leasesLost(s)
+		scored, committed := s.counts()
 		service := s.service.Stats()
-		lines = append(lines, fmt.Sprintf("  %-8s done %4d  committed %4d  calls %4d  in flight %3d  lost to the poll clock %d",
-			s.name, finished, s.committedRecords(), service.Calls, service.InFlight, evictions))
+		lines = append(lines, fmt.Sprintf(" %-8s scored %4d  committed %4d  calls %4d  in flight %3d  leases lost %d",
+			s.name, scored, committed, service.Calls, service.InFlight, lost))
 		for _, p := range s.instances {
-			lines = append(lines, "    "+memberLine(p))
+			lines = append(lines, "  "+memberLine(p))
 		}
 	}
 	return lines
@@ -104,23 +97,23 @@ func (r *run) picture(at time.Duration) []string {
 func memberLine(p *process) string {
 	stats, _ := p.snapshot()
 	if p.wasKilled() {
-		return fmt.Sprintf("%-10s killed", p.instance.Name)
+		return fmt.Sprintf("%-9s killed", p.instance.Name)
 	}
 	if len(stats.Threads) == 0 {
-		return fmt.Sprintf("%-10s starting", p.instance.Name)
+		return fmt.Sprintf("%-9s starting", p.instance.Name)
 	}
 	t := stats.Threads[0]
-	line := fmt.Sprintf("%-10s generation %2d  session %s  poll %s  %2d tasks  %2d in flight", p.instance.Name, t.Generation,
+	line := fmt.Sprintf("%-9s gen %2d  session %s  poll %s  %2d tasks %2d calls", p.instance.Name, t.Generation,
 		clockBar(t.SessionLeft, t.SessionLimit), clockBar(t.PollLeft, t.PollLimit), len(t.Tasks), t.InFlight)
 	if stats.Policy == "streams42" {
-		line += fmt.Sprintf("  N %d", t.N)
+		line += fmt.Sprintf(" N %d", t.N)
 	}
 	return line
 }
 
-// clockBar draws the time left on a clock: [######....] 5.9s.
+// clockBar draws the time left on a clock: [####..] 5.9s.
 func clockBar(left, limit time.Duration) string {
-	const width = 10
+	const width = 6
 	full := 0
 	if limit > 0 {
 		full = int(width * max(0, min(left, limit)) / limit)

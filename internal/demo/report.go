@@ -43,6 +43,7 @@ type SideReport struct {
 // report stops the instances, reads everything back and judges.
 func (r *run) report(ctx context.Context) (*Report, error) {
 	report := &Report{Where: r.where(), Schedule: r.schedule, Took: r.elapsed()}
+	r.ending.Store(true)
 	var errs []error
 	for _, s := range r.sides {
 		errs = append(errs, s.stop(r.schedule.Poll+r.schedule.Slow+5*time.Second))
@@ -55,7 +56,7 @@ func (r *run) report(ctx context.Context) (*Report, error) {
 	}
 	report.Exact = r.readCommits(ctx)
 	for _, s := range r.sides {
-		side, err := r.judge(ctx, s)
+		side, err := r.judge(ctx, s, report.Took)
 		if err != nil {
 			return nil, err
 		}
@@ -83,8 +84,9 @@ func (r *run) readCommits(ctx context.Context) bool {
 	return true
 }
 
-func (r *run) judge(ctx context.Context, s *side) (SideReport, error) {
-	report := SideReport{Name: s.name, Policy: s.policy, Committed: s.committedRecords(), MostCalls: s.service.Stats().MaxInFlight}
+func (r *run) judge(ctx context.Context, s *side, ended time.Duration) (SideReport, error) {
+	report := SideReport{Name: s.name, Policy: s.policy, MostCalls: s.service.Stats().MaxInFlight}
+	_, report.Committed = s.counts()
 	err := r.cluster.readAll(ctx, s.scores, r.began.Add(-time.Minute), nil, func(rec *kgo.Record) error {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -105,7 +107,7 @@ func (r *run) judge(ctx context.Context, s *side) (SideReport, error) {
 	report.Verdict, report.Done = s.ledger.Judge(), s.done
 	s.mu.Unlock()
 	report.PollClock, report.Generation, report.MaxN = leasesLost(s)
-	if events, known := r.cluster.rebalances(s.group); known {
+	if events, known := r.cluster.rebalances(s.group, r.began.Add(ended)); known {
 		report.Causes = map[cause.Cause]int{}
 		for _, e := range events {
 			report.Causes[e.Cause]++
@@ -159,7 +161,7 @@ func rows() []row {
 		{"committed and scored again", func(s SideReport) string { return number(len(s.ScoredAgain)) }},
 		{"calls made", func(s SideReport) string { return number(s.Calls) }},
 		{"calls repeated", func(s SideReport) string { return number(s.Repeated) }},
-		{"  of records, not in hand at the kill", func(s SideReport) string { return number(len(s.Unexplained)) }},
+		{"  that the kill does not explain", func(s SideReport) string { return number(len(s.Unexplained)) }},
 		{"calls in flight at once", func(s SideReport) string { return number(s.MostCalls) }},
 		{"results written twice", func(s SideReport) string { return number(s.Twice) }},
 		{"leases lost to the poll clock", func(s SideReport) string { return fmt.Sprint(s.PollClock) }},

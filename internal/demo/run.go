@@ -9,6 +9,8 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"slices"
+	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -45,7 +47,7 @@ func (o Options) sessionMin() time.Duration {
 	if o.Bootstrap != "" {
 		return 6 * time.Second
 	}
-	return 1500 * time.Millisecond
+	return 2 * time.Second
 }
 
 // run is a run while it goes on.
@@ -58,7 +60,8 @@ type run struct {
 	began    time.Time
 	progress *progress
 	fed      chan error
-	sent     counter
+	sent     atomic.Int64
+	ending   atomic.Bool // what follows is the shutdown
 }
 
 // Run runs the demonstration and answers what it showed. The error is one that
@@ -90,8 +93,7 @@ func (r *run) open(ctx context.Context) (err error) {
 	name := fmt.Sprintf("rondo-demo-%06x", rand.Uint32N(1<<24))
 	r.input = name + "-advisories"
 	r.began = time.Now()
-	onEvent := func(e cause.Event) { r.progress.event(time.Since(r.began), "%s", e) }
-	if r.cluster, err = openCluster(ctx, o.Bootstrap, o.Dir, o.sessionMin(), o.Logger, onEvent); err != nil {
+	if r.cluster, err = openCluster(ctx, o.Bootstrap, o.Dir, o.sessionMin(), o.Logger, r.rebalanced); err != nil {
 		return err
 	}
 	for _, side := range [][2]string{{"rondo", "percall"}, {"streams", "streams42"}} {
@@ -122,6 +124,25 @@ func (r *run) open(ctx context.Context) (err error) {
 	}
 	go func() { r.fed <- r.feed(ctx) }()
 	return nil
+}
+
+// rebalanced says what happened, shorter than the broker's own line.
+func (r *run) rebalanced(e cause.Event) {
+	if r.ending.Load() {
+		return
+	}
+	name := func(m cause.Member) string { return strings.TrimSuffix(m.ClientID, "-thread-1") }
+	words := fmt.Sprintf("rebalance of %s to generation %d: %s", e.Group[strings.LastIndex(e.Group, "-")+1:], e.To, e.Cause)
+	if e.Trigger.ID != "" {
+		words += " of " + name(e.Trigger)
+	}
+	if e.Reason != "" {
+		words += fmt.Sprintf(" (%s)", e.Reason)
+	}
+	for _, m := range e.HeldOpen {
+		words += ", held open by " + name(m)
+	}
+	r.progress.event(r.elapsed(), "%s, took %.1f s", words, e.Took.Seconds())
 }
 
 func (r *run) where() string {
@@ -164,7 +185,7 @@ func (r *run) feed(ctx context.Context) error {
 			for _, s := range r.sides {
 				s.produced(Place{rec.Partition, rec.Offset}, a.CVE)
 			}
-			r.sent.add()
+			r.sent.Add(1)
 		})
 	}
 	if err := r.cluster.client.Flush(ctx); err != nil {

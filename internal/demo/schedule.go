@@ -8,7 +8,7 @@ import (
 )
 
 // full is the length of a run at which the settings are round numbers.
-const full = 75 * time.Second
+const full = 90 * time.Second
 
 // Schedule is the timetable of a run and the settings that fit it. Make it
 // with NewSchedule.
@@ -38,20 +38,24 @@ func NewSchedule(length time.Duration, records int, sessionMin time.Duration) (S
 	scale := float64(length) / float64(full)
 	at := func(d time.Duration) time.Duration { return time.Duration(float64(d) * scale).Round(time.Millisecond) }
 	s := Schedule{
-		Length: length, Records: records, Feed: at(56 * time.Second),
+		Length: length, Records: records, Feed: at(68 * time.Second),
 		Fast: 20 * time.Millisecond, Slow: at(3 * time.Second),
-		SlowDown: at(14 * time.Second), SlowAt: at(18 * time.Second), Recover: at(48 * time.Second),
-		Kill: at(28 * time.Second),
-		Poll: at(10 * time.Second), Commit: at(time.Second), Session: max(at(6*time.Second), sessionMin),
-		CallTimeout: at(8 * time.Second),
+		SlowDown: at(14 * time.Second), SlowAt: at(17 * time.Second), Recover: at(60 * time.Second),
+		Kill: at(30 * time.Second),
+		Poll: max(at(10*time.Second), pollMin), Commit: at(time.Second), Session: max(at(6*time.Second), sessionMin),
 	}
+	s.CallTimeout = s.Poll * 8 / 10
 	// A supervisor that is in no hurry: the session clock fires first, so that
 	// its rebalance and that of the newcomer can be told apart.
 	s.Replace = s.Kill + s.Session + at(2*time.Second)
 	s.Recover = max(s.Recover, s.Replace+at(5*time.Second))
-	s.GiveUp = max(s.Length, s.Recover) + at(25*time.Second)
+	s.GiveUp = max(s.Length, s.Recover+at(50*time.Second))
 	return s, nil
 }
+
+// pollMin is the shortest poll clock of a run: shorter ones would be lost to
+// a machine that is busy with something else.
+const pollMin = 3 * time.Second
 
 // Service is how the service behaves at a time of the run.
 func (s Schedule) Service(at time.Duration) stub.Settings {

@@ -31,9 +31,9 @@ type side struct {
 	mu        sync.Mutex // held for a moment, never across a wait
 	ledger    *Ledger
 	errs      []error
+	scored    map[Place]bool // answered by the service
 	committed map[int32]int64
 	done      time.Duration // when everything was committed, 0 while it is not
-	failed    int           // records in the dead-letter topic
 }
 
 // newSide starts the service of a side on a free port of this machine.
@@ -41,9 +41,9 @@ func newSide(ctx context.Context, name, policy, run string) (*side, error) {
 	s := &side{
 		name: name, policy: policy,
 		group: run + "-" + name, scores: run + "-" + name + "-scores", dead: run + "-" + name + "-failed",
-		ledger: NewLedger(), committed: map[int32]int64{}, served: make(chan error, 1),
+		ledger: NewLedger(), scored: map[Place]bool{}, committed: map[int32]int64{}, served: make(chan error, 1),
 	}
-	service, err := stub.New(stub.Config{OnCall: s.called})
+	service, err := stub.New(stub.Config{OnCall: s.called, OnDone: s.answered})
 	if err != nil {
 		return nil, err
 	}
@@ -66,6 +66,17 @@ func (s *side) called(c stub.Call) {
 		return
 	}
 	s.ledger.Called(call)
+}
+
+// answered notes that a call came to its end.
+func (s *side) answered(c stub.Call) {
+	call, err := callOf(c)
+	if err != nil || !c.Answered {
+		return // called has noted the error
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.scored[call.Place] = true
 }
 
 // produced notes a record of the input topic.
@@ -160,15 +171,15 @@ func (s *side) isDone() bool {
 	return s.done != 0
 }
 
-// committedRecords is how many records of the input are covered by commits.
-func (s *side) committedRecords() int64 {
+// counts are the records that the service answered for, and those that are
+// covered by commits.
+func (s *side) counts() (scored int, committed int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	total := int64(0)
 	for _, offset := range s.committed {
-		total += offset
+		committed += offset
 	}
-	return total
+	return len(s.scored), committed
 }
 
 // notYet says whether a coordinator is on its way: at the first use of
