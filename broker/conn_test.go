@@ -244,10 +244,10 @@ func FuzzConnection(f *testing.F) {
 		if !b.admit(newConn(b, there)) {
 			t.Fatal("not admitted")
 		}
-		go io.Copy(io.Discard, here)                    //nolint:errcheck // answers do not matter
-		here.SetWriteDeadline(time.Now().Add(patience)) //nolint:errcheck // as above
-		here.Write(data)                                //nolint:errcheck // the broker may hang up
-		here.Close()                                    //nolint:errcheck // as above
+		go io.Copy(io.Discard, here)                                 //nolint:errcheck // answers do not matter
+		here.SetWriteDeadline(time.Now().Add(50 * time.Millisecond)) //nolint:errcheck // a parked request stops the reading
+		here.Write(data)                                             //nolint:errcheck // the broker may hang up
+		here.Close()                                                 //nolint:errcheck // as above
 		if n := b.Stats().Panics; n > 0 {
 			t.Fatalf("a handler panicked on %x", data)
 		}
