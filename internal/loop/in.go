@@ -19,6 +19,7 @@ type (
 		Lost        bool       // all tasks were lost: the poll found that the member had been evicted
 		Revoked     []TaskID   // tasks taken away; the shell has committed and closed them
 		Assigned    []TaskID   // tasks given, not handed over yet: they are being restored
+		Complete    bool       // an assignment was applied, even if it brought nothing: onPartitionsAssigned ran
 		HandedOver  []TaskID   // tasks that are ready from now on
 		Records     []Delivery // what was fetched, of tasks handed over
 		Rebalancing bool       // a rebalance that this poll began or found is not over: commits answer -1
@@ -120,3 +121,43 @@ func (Lost) in()       {}
 func (CommitDone) in() {}
 func (Stopping) in()   {}
 func (Tick) in()       {}
+
+// nameOf is the type of an input. It is not left to fmt, so that an In handed
+// to Step need not live on the heap.
+func nameOf(in In) string {
+	switch in.(type) {
+	case Started:
+		return "Started"
+	case Polled:
+		return "Polled"
+	case Processed:
+		return "Processed"
+	case Punctuated:
+		return "Punctuated"
+	case Committed:
+		return "Committed"
+	case Migrated:
+		return "Migrated"
+	case Fenced:
+		return "Fenced"
+	case Assigned:
+		return "Assigned"
+	case Fetched:
+		return "Fetched"
+	case BurstEnded:
+		return "BurstEnded"
+	case Finished:
+		return "Finished"
+	case Revoking:
+		return "Revoking"
+	case Lost:
+		return "Lost"
+	case CommitDone:
+		return "CommitDone"
+	case Stopping:
+		return "Stopping"
+	case Tick:
+		return "Tick"
+	}
+	return "an unknown input"
+}

@@ -132,7 +132,7 @@ func (p *PerCall) Step(now time.Time, in In) []Act {
 	case Tick:
 		p.settle(now)
 	default:
-		panic(fmt.Sprintf("loop: PerCall does not take %T", in))
+		panic("loop: PerCall does not take " + nameOf(in))
 	}
 	p.maybeCommit(now)
 	return p.acts

@@ -124,25 +124,25 @@ func (s *Streams42) Reading() Reading {
 func (s *Streams42) Step(now time.Time, in In) Act {
 	switch in := in.(type) {
 	case Started:
-		s.expect(0, in)
+		s.expect(0, "Started")
 		return s.poll(now)
 	case Polled:
-		s.expect(Poll, in)
+		s.expect(Poll, "Polled")
 		s.polled(&in)
 		if s.state == PartitionsRevoked {
 			return s.poll(now) // row 6
 		}
 		return s.pass(now)
 	case Processed:
-		s.expect(Process, in)
+		s.expect(Process, "Processed")
 		s.ran(&in)
 		return s.process(now)
 	case Punctuated:
-		s.expect(Punctuate, in)
+		s.expect(Punctuate, "Punctuated")
 		s.punctuated(&in)
 		return s.maybeCommit(now)
 	case Committed:
-		s.expect(Commit, in)
+		s.expect(Commit, "Committed")
 		if in.Failed {
 			return s.fence() // row 5
 		}
@@ -150,15 +150,15 @@ func (s *Streams42) Step(now time.Time, in In) Act {
 	case Migrated:
 		return s.fence() // row 5
 	case Fenced:
-		s.expect(Fence, in)
+		s.expect(Fence, "Fenced")
 		return s.poll(now)
 	}
-	panic(fmt.Sprintf("loop: Streams42 does not take %T", in))
+	panic("loop: Streams42 does not take " + nameOf(in))
 }
 
-func (s *Streams42) expect(waits Kind, in In) {
+func (s *Streams42) expect(waits Kind, in string) {
 	if s.waits != waits {
-		panic(fmt.Sprintf("loop: Streams42 got %T while the shell executes %q", in, s.waits))
+		panic(fmt.Sprintf("loop: Streams42 got %s while the shell executes %q", in, s.waits))
 	}
 }
 
@@ -196,18 +196,16 @@ func (s *Streams42) polled(in *Polled) {
 		s.drop(in.Revoked)
 		s.state = PartitionsRevoked
 	}
-	if len(in.Assigned) > 0 {
-		s.restoring = append(s.restoring, in.Assigned...)
+	s.restoring = append(s.restoring, in.Assigned...)
+	if in.Complete || len(in.Assigned) > 0 {
 		s.state = PartitionsAssigned
 	}
 	for _, id := range in.HandedOver {
 		s.handOver(id)
 	}
 	s.rebalancing = in.Rebalancing
-	if s.state == PartitionsAssigned || s.state == PartitionsRevoked && !s.rebalancing {
-		if len(s.restoring) == 0 {
-			s.state = Running
-		}
+	if s.state == PartitionsAssigned && len(s.restoring) == 0 {
+		s.state = Running
 	}
 	for _, d := range in.Records {
 		t := s.find(d.Task)

@@ -31,8 +31,9 @@ func (t *thread) beginPoll() {
 	w.sum.LongestPoll = max(w.sum.LongestPoll, w.now-m.pollReset)
 	m.pollReset = w.now
 	t.polling = true
-	t.pollEnd = w.now + t.act.Timeout
-	t.polled = loop.Polled{}
+	t.pollEnd = w.now + max(t.act.Timeout, w.sc.Costs.RoundTrip/2) // even a poll of no length takes time
+	p := &t.polled // its slices are used again: the loop keeps none of them
+	*p = loop.Polled{Revoked: p.Revoked[:0], Assigned: p.Assigned[:0], HandedOver: p.HandedOver[:0], Records: p.Records[:0]}
 	t.handOver(t.passAt)
 	if m.answered {
 		m.readJoin()
@@ -163,8 +164,10 @@ func (t *thread) endPoll() {
 	got := w.sc.Settings.MaxPollRecords - left
 	if got > 0 {
 		w.note(t.m, Poll, got)
-		t.stage++
 		t.fetch()
+	}
+	if t.stage < len(t.plan) && slices.ContainsFunc(t.tasks, func(k task) bool { return k.queued > 0 }) {
+		t.stage++
 	}
 	t.handOver(w.now)
 	t.passAt = w.now

@@ -64,13 +64,18 @@ func (l *lanes) fire(ev *event) {
 		l.committed()
 	case tTick:
 		l.tickAt = -1
-		l.step(loop.Tick{})
+		l.run(l.loop.Step(l.w.time(), loop.Tick{}))
 	}
 }
 
 // step tells the loop something and executes what it asks for.
 func (l *lanes) step(in loop.In) {
-	l.todo = append(l.todo, l.loop.Step(l.w.time(), in)...)
+	l.run(l.loop.Step(l.w.time(), in))
+}
+
+// run executes acts, and those that their reports give.
+func (l *lanes) run(acts []loop.Act) {
+	l.todo = append(l.todo, acts...)
 	for len(l.todo) > 0 {
 		act := l.todo[0]
 		l.todo = slices.Delete(l.todo, 0, 1)
@@ -219,7 +224,7 @@ func (l *lanes) fetched(p int) {
 	n := min(l.w.parts[p].endAt(l.w.now)-k.fetched, l.w.sc.Settings.MaxPollRecords)
 	k.fetched += n
 	turn := k.turn
-	l.step(loop.Fetched{Task: taskOf(p), N: n})
+	l.run(l.loop.Step(l.w.time(), loop.Fetched{Task: taskOf(p), N: n}))
 	if k.turn == turn {
 		l.fetch(p)
 	}
@@ -287,7 +292,7 @@ func (l *lanes) called(p, offset int) {
 		l.watch()
 	}
 	k.finish(offset)
-	l.step(loop.Finished{Task: taskOf(p), N: 1})
+	l.run(l.loop.Step(l.w.time(), loop.Finished{Task: taskOf(p), N: 1}))
 }
 
 // finish moves the prefix over what is finished without a gap.
@@ -331,7 +336,7 @@ func (l *lanes) committed() {
 		w.moment(m, &w.sum.CommitCount, &w.sum.Commits)
 		w.note(m, CommitOK, n)
 	}
-	l.step(loop.CommitDone{})
+	l.run(l.loop.Step(l.w.time(), loop.CommitDone{}))
 }
 
 func (l *lanes) end() {}

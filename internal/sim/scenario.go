@@ -40,9 +40,9 @@ type Scenario struct {
 	Costs      Costs
 	For        time.Duration // length of the run
 
-	// Streams42 only: which tasks are ready before the first polls after each
-	// assignment that brought tasks, counted over all members. A run beyond
-	// the list, and an empty HandOver, hands all tasks over together.
+	// Streams42 only: how tasks come back after each assignment that brought
+	// some, counted over all members. Beyond the list, and with the zero
+	// HandOver, all come together.
 	HandOvers []HandOver
 	// Restore is how long each partition's task takes to be restored.
 	Restore []time.Duration
@@ -58,10 +58,17 @@ type Scenario struct {
 	Trace bool // record events, passes and calls, not only counts
 }
 
-// HandOver lists the partitions whose tasks the stream thread has drained
-// from the state updater before the first fetching poll, before the second,
-// and so on. The others follow after the last.
-type HandOver [][]int
+// HandOver is how the tasks of one assignment reach the stream thread. All
+// are restored at once, but how many the thread has drained from the state
+// updater before it polls is a race, and partitions of the others bring
+// nothing in that poll.
+type HandOver struct {
+	// Ready lists the partitions whose tasks are there before the first poll
+	// that is followed by work, before the second, and so on. The others
+	// follow after the last. Empty: all are there at once.
+	Ready  [][]int
+	Settle time.Duration // instead of Costs.Settle, when not 0
+}
 
 // Member is one member of the group: a stream thread, or a Rondo member.
 type Member struct {
@@ -88,7 +95,7 @@ type Costs struct {
 	RoundTrip time.Duration // a request to the broker and back, default 2 ms
 	Start     time.Duration // from the start of a member to its first JoinGroup, default 0
 	Settle    time.Duration // from the assignment to the first fetch of a partition, default 300 ms
-	Record    time.Duration // handling a record beside its call, default 0
+	Record    time.Duration // handling a record beside its call, default 2 ms (Streams42)
 	Commit    time.Duration // a commit, default one round trip
 }
 
@@ -105,6 +112,7 @@ func (s Scenario) withDefaults() Scenario {
 	}
 	s.Costs.RoundTrip = cmp.Or(s.Costs.RoundTrip, 2*time.Millisecond)
 	s.Costs.Settle = cmp.Or(s.Costs.Settle, 300*time.Millisecond)
+	s.Costs.Record = cmp.Or(s.Costs.Record, 2*time.Millisecond)
 	s.Costs.Commit = cmp.Or(s.Costs.Commit, s.Costs.RoundTrip)
 	s.Parallel = cmp.Or(s.Parallel, 1)
 	s.Drain = cmp.Or(s.Drain, 30*time.Second)

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -24,7 +25,7 @@ type thread struct {
 	polled  loop.Polled // what this poll has brought so far
 
 	tasks  []task // by partition
-	plan   HandOver
+	plan   [][]int // of the present assignment
 	stage  int           // polls that brought records since the assignment
 	passAt time.Duration // when the last pass began
 
@@ -238,17 +239,20 @@ func (t *thread) assign(gone, given []int) {
 		t.polled.Revoked = append(t.polled.Revoked, ids(gone)...)
 		t.unreport(gone)
 	}
+	t.polled.Complete = true
 	if len(given) == 0 {
 		return
 	}
 	t.plan, t.stage = nil, 0
+	settle := t.w.sc.Costs.Settle
 	if t.w.windows < len(t.w.sc.HandOvers) {
-		t.plan = t.w.sc.HandOvers[t.w.windows]
+		h := &t.w.sc.HandOvers[t.w.windows]
+		t.plan, settle = h.Ready, cmp.Or(h.Settle, settle)
 	}
 	t.w.windows++
 	for _, p := range given {
 		k := &t.tasks[p]
-		*k = task{owned: true, readyAt: t.w.now, fetchAt: t.w.now + t.w.sc.Costs.Settle}
+		*k = task{owned: true, readyAt: t.w.now, fetchAt: t.w.now + settle}
 		if p < len(t.w.sc.Restore) {
 			k.readyAt += t.w.sc.Restore[p]
 		}
