@@ -31,6 +31,7 @@ type world struct {
 	net  *memnet.Net
 	addr []string
 	ours *broker.Broker // nil: kfake
+	conf broker.Config
 }
 
 // everywhere runs a story in a bubble of its own on each kind of broker.
@@ -55,19 +56,12 @@ func newKfake(t *testing.T, partitions int32) *world {
 
 func newRondo(t *testing.T, partitions int32) *world {
 	n := memnet.New(time.Millisecond)
-	b, err := broker.Start(context.Background(), broker.Config{
-		Dir: t.TempDir(), Listen: "127.0.0.1:0", ListenFunc: n.Listen, Logger: slog.New(slog.DiscardHandler),
+	w := &world{t: t, net: n, conf: broker.Config{
+		Dir: t.TempDir(), Listen: "127.0.0.1:9092", ListenFunc: n.Listen, Logger: slog.New(slog.DiscardHandler),
 		Properties: map[string]string{"group.initial.rebalance.delay.ms": "0"},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := b.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	w := &world{t: t, net: n, addr: []string{b.Addr()}, ours: b}
+	}}
+	w.start()
+	t.Cleanup(w.stop)
 	cl := w.client("setup")
 	defer cl.Close()
 	req := kmsg.NewPtrCreateTopicsRequest()
@@ -79,6 +73,21 @@ func newRondo(t *testing.T, partitions int32) *world {
 		t.Fatalf("create topic: %+v, %v", resp, err)
 	}
 	return w
+}
+
+// start and stop run our broker; its data stays.
+func (w *world) start() {
+	b, err := broker.Start(context.Background(), w.conf)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.ours, w.addr = b, []string{b.Addr()}
+}
+
+func (w *world) stop() {
+	if err := w.ours.Close(); err != nil {
+		w.t.Error(err)
+	}
 }
 
 func (w *world) client(name string) *kgo.Client {
@@ -172,7 +181,8 @@ func eventually(t *testing.T, within time.Duration, what string, f func() bool) 
 	t.Helper()
 	for deadline := time.Now().Add(within); !f(); time.Sleep(100 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("after %s still not: %s", within, what)
+			t.Errorf("after %s still not: %s", within, what)
+			return
 		}
 	}
 }

@@ -346,9 +346,9 @@ func TestMalformedMetadata(t *testing.T) {
 	d.answer(seq, meta)
 	sync, seq := take[*kmsg.SyncGroupRequest](d)
 	for _, a := range sync.GroupAssignment {
-		parts, err := parseAssignment(a.MemberAssignment)
-		if want := map[string]int{"me": 2, "weird": 0}[a.MemberID]; err != nil || len(parts) != want {
-			t.Errorf("%s is given %v, %v", a.MemberID, parts, err)
+		given, err := parseAssignment(a.MemberAssignment)
+		if want := map[string]int{"me": 2, "weird": 0}[a.MemberID]; err != nil || len(given.Partitions) != want {
+			t.Errorf("%s is given %v, %v", a.MemberID, given, err)
 		}
 	}
 	bad := kmsg.NewPtrSyncGroupResponse()
@@ -371,10 +371,10 @@ func FuzzMetadata(f *testing.F) {
 		if c, err := candidate(m); err == nil && len(c.Owned) > len(b) {
 			t.Errorf("%d bytes became %d partitions", len(b), len(c.Owned))
 		}
-		if parts, err := parseAssignment(b); err == nil {
-			back, err := parseAssignment(assignment(Placement{Partitions: parts}))
-			if err != nil || len(back) != len(parts) {
-				t.Errorf("%v came back as %v, %v", parts, back, err)
+		if given, err := parseAssignment(b); err == nil {
+			back, err := parseAssignment(assignment(given))
+			if err != nil || len(back.Partitions) != len(given.Partitions) {
+				t.Errorf("%v came back as %v, %v", given, back, err)
 			}
 		}
 	})

@@ -80,11 +80,11 @@ func (c *Core) strikeRecord(w Work) int {
 // pollWindow is the state of the InPoll mode.
 type pollWindow struct {
 	open     bool
-	last     time.Time         // the poll clock's start
-	oldest   Work              // what the thread is busy with, for the report
-	join     *Replied          // an answer that waits for Poll
-	assigned *[]TopicPartition // an assignment that waits for Poll
-	lost     error             // a loss that waits for Poll
+	last     time.Time  // the poll clock's start
+	oldest   Work       // what the thread is busy with, for the report
+	join     *Replied   // an answer that waits for Poll
+	assigned *Placement // an assignment that waits for Poll
+	lost     error      // a loss that waits for Poll
 }
 
 // windowOpen: the Java client joins only from inside poll.
@@ -105,9 +105,9 @@ func (c *Core) pollBegan(now time.Time) {
 		c.join = flight{seq: in.Seq}
 		c.joinReplied(now, *in)
 	}
-	if parts := c.poll.assigned; parts != nil {
+	if given := c.poll.assigned; given != nil {
 		c.poll.assigned = nil
-		c.apply(now, *parts)
+		c.apply(now, *given)
 	}
 }
 

@@ -16,6 +16,7 @@ const (
 	reasonClose     = "the consumer is being closed"
 	reasonEcho      = "group is already rebalancing"
 	reasonRevoked   = "need to revoke partitions and re-join"
+	reasonFollowUp  = "triggered followup rebalance scheduled for 0"
 	reasonMetadata  = "cached metadata has changed"
 	reasonGivenID   = "need to re-join with the given member-id: "
 	reasonEvicted   = "consumer pro-actively leaving the group"
@@ -250,7 +251,7 @@ func (c *Core) retrySync(now time.Time) {
 
 // synced takes the assignment of a new generation.
 func (c *Core) synced(now time.Time, resp *kmsg.SyncGroupResponse) {
-	parts, err := parseAssignment(resp.MemberAssignment)
+	given, err := parseAssignment(resp.MemberAssignment)
 	if err != nil {
 		c.fatal(fmt.Errorf("sync group %q: assignment from the leader: %w", c.cfg.Group, err))
 		return
@@ -258,16 +259,16 @@ func (c *Core) synced(now time.Time, resp *kmsg.SyncGroupResponse) {
 	c.phase, c.syncDue, c.fails, c.candidates = Stable, time.Time{}, 0, nil
 	c.acked(now)
 	if c.cfg.InPoll && !c.poll.open {
-		c.poll.assigned = &parts
+		c.poll.assigned = &given
 		return
 	}
-	c.apply(now, parts)
+	c.apply(now, given)
 }
 
 // apply makes an assignment ours: what is not in it is revoked, what is new is
 // taken.
-func (c *Core) apply(now time.Time, parts []TopicPartition) {
-	c.assigned = sorted(parts)
+func (c *Core) apply(now time.Time, given Placement) {
+	c.assigned = given.Partitions
 	c.quick = quickBeats
 	c.beatDue = earlier(c.beatDue, now.Add(c.pace()))
 	var draining []TopicPartition
@@ -287,6 +288,9 @@ func (c *Core) apply(now time.Time, parts []TopicPartition) {
 	again := c.again
 	if again == "" && handover {
 		again = reasonRevoked
+	}
+	if again == "" && c.cfg.InPoll && string(given.UserData) == followUp {
+		again = reasonFollowUp
 	}
 	if c.again = ""; again != "" {
 		c.want(now, again)

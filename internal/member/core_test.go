@@ -93,15 +93,7 @@ func (w *world) command(f []string) error {
 	case "rejoin":
 		w.step(a, Asked{Reason: "asked to"})
 	case "coordinator":
-		switch arg(1) {
-		case "down":
-			w.kill()
-		case "up":
-			w.open()
-		case "move":
-			w.move()
-		}
-		w.draw("**", "coordinator %s", arg(1))
+		w.commandCoordinator(arg(1))
 	case "latency", "advance":
 		d, err := time.ParseDuration(arg(1))
 		if err != nil {
@@ -113,16 +105,32 @@ func (w *world) command(f []string) error {
 			w.advance(d)
 		}
 	case "show":
-		for _, name := range w.names {
-			a := w.apps[name]
-			ms := a.core.Membership()
-			left := ms.Since.Add(a.cfg.Session).Sub(w.now).Round(time.Second)
-			w.draw(name, "is %s as %q in generation %d, owns %s, session left %s", ms.State, ms.MemberID, ms.Generation, list(a.owned), left)
-		}
+		w.show()
 	default:
 		return fmt.Errorf("unknown command %q", f[0])
 	}
 	return nil
+}
+
+func (w *world) commandCoordinator(what string) {
+	switch what {
+	case "down":
+		w.kill()
+	case "up":
+		w.open()
+	case "move":
+		w.move()
+	}
+	w.draw("**", "coordinator %s", what)
+}
+
+func (w *world) show() {
+	for _, name := range w.names {
+		a := w.apps[name]
+		ms := a.core.Membership()
+		left := ms.Since.Add(a.cfg.Session).Sub(w.now).Round(time.Second)
+		w.draw(name, "is %s as %q in generation %d, owns %s, session left %s", ms.State, ms.MemberID, ms.Generation, list(a.owned), left)
+	}
 }
 
 func (w *world) commandJoin(f []string) error {

@@ -105,13 +105,23 @@ func (c *Core) place() map[string]Placement {
 		}
 	}
 	for id, pl := range placed {
-		pl.Partitions = slices.DeleteFunc(slices.Clone(pl.Partitions), func(p TopicPartition) bool {
+		now := slices.DeleteFunc(slices.Clone(pl.Partitions), func(p TopicPartition) bool {
 			return slices.ContainsFunc(owner[p], func(o string) bool { return o != id })
 		})
+		if c.cfg.InPoll && len(now) < len(pl.Partitions) && pl.UserData == nil {
+			pl.UserData = []byte(followUp)
+		}
+		pl.Partitions = now
 		placed[id] = pl
 	}
 	return placed
 }
+
+// followUp is what an InPoll leader tells a member whose share was partly
+// withheld: join again at once. Kafka Streams does so (its assignor schedules
+// "followup rebalances"); members whose revocations take time do better to wait
+// for the one who revokes.
+const followUp = "rondo: follow-up"
 
 // fence drops claims on partitions that another member claims from a later
 // generation: their owner missed a rebalance and does not know it (KIP-792).
@@ -170,21 +180,22 @@ func assignment(p Placement) []byte {
 
 // parseAssignment reads an assignment; no bytes at all mean that the leader did
 // not know us, and so nothing.
-func parseAssignment(b []byte) ([]TopicPartition, error) {
+func parseAssignment(b []byte) (Placement, error) {
+	var p Placement
 	if len(b) == 0 {
-		return nil, nil
+		return p, nil
 	}
 	a := kmsg.NewConsumerMemberAssignment()
 	if err := a.ReadFrom(b); err != nil {
-		return nil, err
+		return p, err
 	}
-	var parts []TopicPartition
 	for _, t := range a.Topics {
-		for _, p := range t.Partitions {
-			parts = append(parts, TopicPartition{t.Topic, p})
+		for _, n := range t.Partitions {
+			p.Partitions = append(p.Partitions, TopicPartition{t.Topic, n})
 		}
 	}
-	return sorted(parts), nil
+	p.Partitions, p.UserData = sorted(p.Partitions), a.UserData
+	return p, nil
 }
 
 // sorted is the partitions in order, once each.
