@@ -1,6 +1,10 @@
 package main
 
 import (
+	"context"
+	"log/slog"
+	"path/filepath"
+
 	"fmt"
 	"io"
 	"net/http"
@@ -15,12 +19,16 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
-	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/rondo-streams/rondo/broker"
 )
 
 // The scripts of testdata/script run the command itself, as users do: one
 // script a verb, and one that goes through everything the command refuses.
-// $BROKER is a Kafka that has topic "facts" with three partitions.
+// $BROKER is a broker of this project that has topic "facts" with three
+// partitions.
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"rondo": main})
 }
@@ -42,13 +50,28 @@ func TestScripts(t *testing.T) {
 }
 
 func startKafka(env *testscript.Env) error {
-	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(3, "facts"))
+	b, err := broker.Start(context.Background(), broker.Config{
+		Dir: filepath.Join(env.WorkDir, ".broker"), Listen: "127.0.0.1:0", Logger: slog.New(slog.DiscardHandler),
+	})
 	if err != nil {
 		return err
 	}
-	env.Defer(cluster.Close)
+	env.Defer(func() {
+		if err := b.Close(); err != nil {
+			env.T().Fatal(err)
+		}
+	})
+	client, err := kgo.NewClient(kgo.SeedBrokers(b.Addr()))
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	created, err := kadm.NewClient(client).CreateTopics(context.Background(), 3, 1, nil, "facts")
+	if err != nil || created.Error() != nil {
+		return errors.Join(err, created.Error())
+	}
 	env.Values[commandsKey{}] = map[string]*exec.Cmd{}
-	env.Setenv("BROKER", cluster.ListenAddrs()[0])
+	env.Setenv("BROKER", b.Addr())
 	return nil
 }
 

@@ -77,7 +77,7 @@ func (c *serveCmd) config(t *terminal) (broker.Config, error) {
 		Dir: c.Data, Listen: c.Listen, Advertise: c.Advertise, NodeID: c.NodeID, ClusterID: c.ClusterID,
 		Flush: flush[c.Flush], FlushInterval: c.FlushInterval,
 		Properties: layer(file, environProperties(t.environ, broker.PropertyNames()), flags),
-		Logger: t.log, AllowRemote: c.AllowRemote,
+		Logger:     t.log, AllowRemote: c.AllowRemote,
 	}, nil
 }
 
