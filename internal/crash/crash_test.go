@@ -52,6 +52,9 @@ func TestKilledBroker(t *testing.T) {
 		time.Sleep(time.Duration(random.IntN(400)) * time.Millisecond)
 		a.work(ctx, t, random)
 		time.Sleep(time.Duration(random.IntN(40)) * time.Millisecond)
+		if random.IntN(2) == 0 { // when a promise is youngest
+			w.ledger.nextAck()
+		}
 		p.kill()
 		p.start()
 		for random.IntN(5) == 0 { // and in the middle of its recovery

@@ -16,9 +16,9 @@
 //     its group: it keeps its generation through every restart;
 //   - an administrator creates and deletes topics: what it was told is so.
 //
-// Meanwhile the process is killed with SIGKILL, between requests, within them
-// and while it recovers from the kill before, and started again on the same
-// directory and port. After each start what was acknowledged for commits and
+// Meanwhile the process is killed with SIGKILL, at any time, in the moment of an
+// acknowledgement, and while it recovers from the kill before, and started
+// again on the same directory and port. After each start what was acknowledged for commits and
 // topics is compared, and after the last one the whole log.
 //
 // There is no code here but the test. It runs 20 kills; go test -kills 500

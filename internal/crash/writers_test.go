@@ -55,6 +55,7 @@ type ledger struct {
 	sent    map[string]int           // one-shot batch -> its number of records, before the answer
 	acked   map[string]place         // one-shot batch -> where its first record was acknowledged
 	problem []string
+	news    chan struct{} // has something when an acknowledgement came
 }
 
 type place struct {
@@ -63,7 +64,27 @@ type place struct {
 }
 
 func newLedger() *ledger {
-	return &ledger{offsets: map[string]map[int]place{}, sent: map[string]int{}, acked: map[string]place{}}
+	return &ledger{offsets: map[string]map[int]place{}, sent: map[string]int{}, acked: map[string]place{}, news: make(chan struct{}, 1)}
+}
+
+// acknowledged tells who waits for the next acknowledgement.
+func (l *ledger) acknowledged() {
+	select {
+	case l.news <- struct{}{}:
+	default:
+	}
+}
+
+// nextAck returns as soon as a writer is told that a batch is safe.
+func (l *ledger) nextAck() {
+	select {
+	case <-l.news: // an old one
+	default:
+	}
+	select {
+	case <-l.news:
+	case <-time.After(time.Second):
+	}
 }
 
 func (l *ledger) problemf(format string, args ...any) {
@@ -90,6 +111,7 @@ func produceIdempotently(ctx context.Context, c *kgo.Client, l *ledger, writer s
 				l.mu.Lock()
 				acked[number] = place{r.Partition, r.Offset}
 				l.mu.Unlock()
+				l.acknowledged()
 			})
 			n++
 		}
@@ -119,6 +141,7 @@ func produceOnce(ctx context.Context, c *kgo.Client, l *ledger, writer string, t
 			l.mu.Lock()
 			l.acked[name] = place{partition, base}
 			l.mu.Unlock()
+			l.acknowledged()
 		case errors.As(err, new(*kerr.Error)) && !kerr.IsRetriable(err):
 			l.problemf("%s: %v", name, err)
 		default: // the connection broke: nobody knows
