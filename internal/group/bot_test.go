@@ -138,8 +138,37 @@ func (b *bot) joined(kr kmsg.Response) {
 		b.retry(b.w.upTo(time.Second), func() { b.join("") })
 		return
 	}
+	if b.gen >= 0 && b.gen < resp.Generation && b.w.rng.IntN(3) == 0 {
+		b.haunt(b.id, b.gen)
+	}
 	b.id, b.gen = resp.MemberID, resp.Generation
 	b.sync(resp)
+}
+
+// haunt sends what a generation that is over has left behind: a commit and an
+// assignment that were slow on their way. Neither may have an effect, unless
+// the coordinator is killed and wakes up in that generation again.
+func (b *bot) haunt(id string, generation int32) {
+	life := b.w.life
+	commit := kmsg.NewPtrOffsetCommitRequest()
+	commit.Version, commit.Group, commit.Generation, commit.MemberID, commit.InstanceID = 9, "g", generation, id, b.instance
+	t := kmsg.NewOffsetCommitRequestTopic()
+	t.Topic, t.Partitions = "t", []kmsg.OffsetCommitRequestTopicPartition{{Partition: 0, Offset: 0}}
+	commit.Topics = append(commit.Topics, t)
+	b.w.request(b, commit, func(kr kmsg.Response) {
+		if kr != nil && life == b.w.life && kr.(*kmsg.OffsetCommitResponse).Topics[0].Partitions[0].ErrorCode == 0 {
+			b.w.t.Errorf("%s committed in generation %d, which is over", id, generation)
+		}
+	})
+	sync := kmsg.NewPtrSyncGroupRequest()
+	sync.Version, sync.Group, sync.Generation, sync.MemberID, sync.InstanceID = 5, "g", generation, id, b.instance
+	sync.ProtocolType, sync.Protocol = kmsg.StringPtr("consumer"), kmsg.StringPtr("range")
+	sync.GroupAssignment = []kmsg.SyncGroupRequestGroupAssignment{{MemberID: id, MemberAssignment: []byte{0, 1, 2}}}
+	b.w.request(b, sync, func(kr kmsg.Response) {
+		if kr != nil && life == b.w.life && kr.(*kmsg.SyncGroupResponse).ErrorCode == 0 {
+			b.w.t.Errorf("%s synced in generation %d, which is over", id, generation)
+		}
+	})
 }
 
 // sync asks for the assignment. Until it is there the bot owns nothing.
@@ -275,15 +304,18 @@ func (b *bot) commit() {
 		t.Partitions = append(t.Partitions, rp)
 	}
 	req.Topics = append(req.Topics, t)
-	b.w.request(b, req, func(kr kmsg.Response) {
+	var arrives time.Time
+	arrives = b.w.request(b, req, func(kr kmsg.Response) {
 		if kr == nil {
 			return
 		}
 		var lines []string
 		for _, t := range kr.(*kmsg.OffsetCommitResponse).Topics {
 			for _, p := range t.Partitions {
-				if p.ErrorCode == 0 {
-					b.w.acked[p.Partition] = max(b.w.acked[p.Partition], said[p.Partition])
+				// A client may take back its own commit, when it fetched while a
+				// newer one was still on its way into the log.
+				if p.ErrorCode == 0 && arrives.After(b.w.ackedAt[p.Partition]) {
+					b.w.acked[p.Partition], b.w.ackedAt[p.Partition] = said[p.Partition], arrives
 				}
 				lines = append(lines, fmt.Sprintf("%d=%d %s", p.Partition, said[p.Partition], errorName(p.ErrorCode)))
 			}

@@ -4,6 +4,7 @@ import (
 	"container/heap"
 	"flag"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -62,9 +63,10 @@ type sim struct {
 	bots    []*bot
 	calm    bool
 
-	owners map[int32]map[int32]string // generation -> partition -> member id
-	acked  [simPartitions]int64
-	events []cause.Event // of this life of the coordinator
+	owners  map[int32]map[int32]string // generation -> partition -> member id
+	acked   [simPartitions]int64       // the newest offset that was acknowledged
+	ackedAt [simPartitions]time.Time   // when that commit had arrived
+	events  []cause.Event              // of this life of the coordinator
 }
 
 type simEvent struct {
@@ -111,14 +113,14 @@ func simulate(t *testing.T, seed uint64, loud bool) {
 		w.bots = append(w.bots, b)
 		w.after(w.upTo(10*time.Second), b.boot)
 	}
-	for at := time.Duration(0); at < 4*time.Minute; at += w.upTo(30 * time.Second) {
+	for at := time.Duration(0); at < 3*time.Minute; at += w.upTo(30 * time.Second) {
 		w.after(at, w.fault)
 	}
-	w.after(4*time.Minute, func() { w.calm = true })
+	w.after(3*time.Minute, func() { w.calm = true })
 	for _, b := range w.bots {
-		w.after(4*time.Minute+w.upTo(10*time.Second), b.revive)
+		w.after(3*time.Minute+w.upTo(10*time.Second), b.revive)
 	}
-	w.run(start.Add(10 * time.Minute))
+	w.run(start.Add(6 * time.Minute))
 	w.checkSettled()
 	w.checkEvents()
 	w.checkReplay()
@@ -166,7 +168,14 @@ func (w *sim) step(in Input) {
 			continue
 		}
 		delete(w.asked, r.Token)
-		w.after(w.upTo(20*time.Millisecond), func() { answer(r.Resp) })
+		life := w.life
+		w.after(w.upTo(20*time.Millisecond), func() {
+			if life != w.life {
+				answer(nil) // the connection broke with the answer in it
+				return
+			}
+			answer(r.Resp)
+		})
 	}
 	for _, e := range out.Events {
 		w.say("event %s", e)
@@ -175,6 +184,40 @@ func (w *sim) step(in Input) {
 	if out.Seq != 0 {
 		w.pend = append(w.pend, out)
 		w.append()
+	}
+	w.checkShape()
+}
+
+// checkShape: the parts of a group agree with each other.
+func (w *sim) checkShape() {
+	g := w.s.groups["g"]
+	if g == nil {
+		return
+	}
+	c := g.members.(*classic)
+	if len(c.members) != len(c.order) || (c.phase == empty) != (len(c.members) == 0) && c.phase != preparing {
+		w.t.Errorf("%s with %d members, %d in order", c.phase, len(c.members), len(c.order))
+	}
+	if len(c.members) > 0 && c.members[c.leader] == nil {
+		w.t.Errorf("the leader %q is not a member", c.leader)
+	}
+	offered := map[string]int{}
+	for _, m := range c.order {
+		if c.members[m.id] != m || m.instance != nil && c.static[*m.instance] != m {
+			w.t.Errorf("member %s is not where it should be", m.id)
+		}
+		if m.expiry.place == 0 && !m.join.on && !m.sync.on {
+			w.t.Errorf("nothing ends the session of %s", m.id)
+		}
+		for _, o := range m.offers {
+			offered[o.name]++
+		}
+	}
+	if !maps.Equal(offered, c.supported) {
+		w.t.Errorf("supported protocols %v, counted %v", offered, c.supported)
+	}
+	if (c.story != nil) != (c.phase == preparing || c.phase == completing) {
+		w.t.Errorf("%s with a story: %v", c.phase, c.story != nil)
 	}
 }
 
@@ -185,7 +228,11 @@ func (w *sim) append() {
 	}
 	w.flying, w.pend = w.pend, nil
 	life, fails := w.life, !w.calm && w.rng.IntN(12) == 0
-	w.after(w.upTo(15*time.Millisecond), func() {
+	takes := w.upTo(15 * time.Millisecond)
+	if w.rng.IntN(20) == 0 {
+		takes = w.upTo(3 * time.Second)
+	}
+	w.after(takes, func() {
 		if life != w.life {
 			return
 		}
@@ -205,7 +252,8 @@ func (w *sim) append() {
 	})
 }
 
-func (w *sim) request(b *bot, req kmsg.Request, answer func(kmsg.Response)) {
+// request sends a request and says when it will arrive.
+func (w *sim) request(b *bot, req kmsg.Request, answer func(kmsg.Response)) time.Time {
 	life := b.life
 	lost := !w.calm && w.rng.IntN(60) == 0
 	// One connection: requests arrive in the order in which they were sent.
@@ -231,6 +279,7 @@ func (w *sim) request(b *bot, req kmsg.Request, answer func(kmsg.Response)) {
 			})
 		}
 	})
+	return arrives
 }
 
 // fault makes something happen to somebody.
