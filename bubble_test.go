@@ -27,7 +27,7 @@ func bubble(t *testing.T, story func(w *world)) {
 }
 
 // fullPace is Kafka's defaults.
-var fullPace = pace{poll: 5 * time.Minute, session: 45 * time.Second, beat: 3 * time.Second, drain: 5 * time.Second, commit: 30 * time.Second}
+var fullPace = pace{poll: 5 * time.Minute, session: 45 * time.Second, beat: 3 * time.Second, drain: 5 * time.Second, commit: 30 * time.Second, slack: 2 * time.Second}
 
 func TestStoriesInVirtualTime(t *testing.T) {
 	for _, s := range stories {

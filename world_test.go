@@ -309,3 +309,6 @@ func values(records []*kgo.Record) []string {
 	slices.Sort(out)
 	return out
 }
+
+// quiet is a logger that says nothing.
+func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
