@@ -32,7 +32,7 @@ func (t *thread) beginPoll() {
 	m.pollReset = w.now
 	t.polling = true
 	t.pollEnd = w.now + max(t.act.Timeout, w.sc.Costs.RoundTrip/2) // even a poll of no length takes time
-	p := &t.polled // its slices are used again: the loop keeps none of them
+	p := &t.polled                                                 // its slices are used again: the loop keeps none of them
 	*p = loop.Polled{Revoked: p.Revoked[:0], Assigned: p.Assigned[:0], HandedOver: p.HandedOver[:0], Records: p.Records[:0]}
 	t.handOver(t.passAt)
 	if m.answered {

@@ -24,8 +24,8 @@ type thread struct {
 	pollEnd time.Duration
 	polled  loop.Polled // what this poll has brought so far
 
-	tasks  []task // by partition
-	plan   [][]int // of the present assignment
+	tasks  []task        // by partition
+	plan   [][]int       // of the present assignment
 	stage  int           // polls that brought records since the assignment
 	passAt time.Duration // when the last pass began
 
