@@ -22,12 +22,14 @@ const (
 	// frameStep is how much of a frame is believed before it has arrived: a
 	// size is only a claim.
 	frameStep = 1 << 20
-	// coldFrame is the largest frame of every API but Produce and Fetch. The
-	// decoded form of a request takes up to a hundred times its bytes.
+	// coldFrame is the largest frame of every API but Produce: the decoded form
+	// of a request takes up to a hundred times its bytes, and no honest one
+	// comes near. What a group may store is bounded by message.max.bytes.
 	coldFrame = 4 << 20
 	// pipelined is how many Produce requests of one connection may wait for
-	// the journal together.
-	pipelined = 16
+	// the journal together, pipelinedBytes how large they may be together.
+	pipelined      = 16
+	pipelinedBytes = 8 << 20
 )
 
 // conn is one connection. Its goroutine reads and serves; whoever answers a
@@ -43,6 +45,7 @@ type conn struct {
 
 	mu       sync.Mutex
 	queue    []*request // unanswered, oldest first
+	queued   int        // bytes of their frames
 	writing  bool       // somebody is writing answers
 	handling bool       // the reader is in a handler and will write what it answers
 	gone     bool
@@ -107,8 +110,8 @@ func (c *conn) readFrame() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if size > coldFrame && (len(key) < 2 || key[0] != 0 || key[1] > 1) {
-		return nil, fmt.Errorf("read frame: %d bytes, more than the %d that only Produce and Fetch may have: %w", size, coldFrame, wire.ErrFrame)
+	if size > coldFrame && (len(key) < 2 || key[0] != 0 || key[1] != byte(wire.Produce)) {
+		return nil, fmt.Errorf("read frame: %d bytes, more than the %d that only Produce may have: %w", size, coldFrame, wire.ErrFrame)
 	}
 	frame := make([]byte, min(size, frameStep))
 	for n := 0; ; {
@@ -165,7 +168,7 @@ func (c *conn) decode(frame []byte) (*request, error) {
 	}
 	rq := &request{
 		conn: c, key: h.Key, version: h.Version, correlationID: h.CorrelationID,
-		clientID: h.ClientID, host: c.host, at: time.Now(),
+		clientID: h.ClientID, host: c.host, at: time.Now(), size: len(frame),
 	}
 	c.b.stats.requests.Add(1)
 	if h.Version < row.Min || h.Version > row.Max {
@@ -183,6 +186,11 @@ func (c *conn) decode(frame []byte) (*request, error) {
 	}
 	if h.Key == wire.Produce && h.Version < firstProduce {
 		return nil, fmt.Errorf("read request: Produce version %d is listed for old clients but not served: %w", h.Version, wire.ErrFrame)
+	}
+	if len(body) > coldFrame {
+		if err := wire.WalkProduce(body, h.Version, rq.flexible); err != nil {
+			return nil, err
+		}
 	}
 	rq.msg = kmsg.RequestForKey(h.Key)
 	rq.msg.SetVersion(h.Version)
@@ -203,8 +211,10 @@ func (c *conn) enqueue(rq *request) bool {
 			c.mu.Unlock()
 			return false
 		}
-		if n == 0 || n < pipelined && rq.key == wire.Produce && c.queue[n-1].key == wire.Produce {
+		together := n < pipelined && c.queued+rq.size <= pipelinedBytes && rq.key == wire.Produce
+		if n == 0 || together && c.queue[n-1].key == wire.Produce {
 			c.queue = append(c.queue, rq)
+			c.queued += rq.size
 			c.handling = true
 			c.mu.Unlock()
 			return true
@@ -266,6 +276,9 @@ func (c *conn) write() {
 		c.mu.Unlock()
 		err := c.send(out)
 		c.mu.Lock()
+		for _, rq := range c.queue[:n] {
+			c.queued -= rq.size
+		}
 		clear(c.queue[:n])
 		c.queue = append(c.queue[:0], c.queue[n:]...)
 		c.mu.Unlock()

@@ -19,6 +19,7 @@ type request struct {
 	clientID       string
 	host           string       // of the client, as Kafka shows it: "/127.0.0.1"
 	at             time.Time    // when its frame was complete
+	size           int          // of its frame, bytes
 	msg            kmsg.Request // decoded; its byte slices point into the frame
 	flexible       bool         // the response header has tags
 	unknownVersion bool         // an ApiVersions request in a version that nobody knows
