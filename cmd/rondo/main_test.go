@@ -2,19 +2,17 @@ package main
 
 import (
 	"context"
-	"log/slog"
-	"path/filepath"
-
+	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
-	"syscall"
-
-	"errors"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
