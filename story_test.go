@@ -281,9 +281,10 @@ func removeThreadWithinDrain(w *world, p pace) {
 		return "ok", wait(ctx, p.poll*8/10)
 	}}
 	s := w.scorer("remove", 2, svc)
-	w.fill(s.in, 2, 0, 2, one)
 	app := w.run(w.build(s), p.options(rondo.Set("num.stream.threads", "2"))...)
-	eventually(w.t, p.poll+p.slack, "both calls", func() bool { return app.Stats().Counts.InFlight == 2 && balanced(app, 1) })
+	eventually(w.t, p.poll+p.slack, "a task for each", func() bool { return len(app.Stats().Threads) == 2 && balanced(app, 1) })
+	w.fill(s.in, 2, 0, 2, one)
+	eventually(w.t, p.poll+p.slack, "both calls", func() bool { return app.Stats().Counts.InFlight == 2 })
 	began := time.Now()
 	if _, err := app.RemoveStreamThread(context.Background()); err != nil {
 		w.t.Fatal(err)
