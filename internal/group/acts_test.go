@@ -84,7 +84,7 @@ func (w *world) sendJoin(a act, c *client, req *kmsg.JoinGroupRequest) {
 			}
 			return
 		}
-		c.id, c.generation = resp.MemberID, resp.Generation
+		c.id, c.generation, c.protocol = resp.MemberID, resp.Generation, text(resp.Protocol)
 		role := "follows"
 		if resp.LeaderID == resp.MemberID {
 			role = "leads"
@@ -93,7 +93,6 @@ func (w *world) sendJoin(a act, c *client, req *kmsg.JoinGroupRequest) {
 		if len(resp.Members) > 0 {
 			var ids []string
 			for _, m := range resp.Members {
-				w.learn(m.MemberID, "?")
 				ids = append(ids, w.alias(m.MemberID))
 			}
 			line += " of " + strings.Join(ids, " ")
@@ -128,7 +127,7 @@ func (w *world) playSync(a act) {
 	req.Version = int16(a.int("v", 5))
 	req.Group, req.MemberID, req.InstanceID = a.group(), c.id, c.instance
 	req.Generation = int32(a.int("gen", int(c.generation)))
-	req.ProtocolType, req.Protocol = kmsg.StringPtr("consumer"), kmsg.StringPtr("range")
+	req.ProtocolType, req.Protocol = kmsg.StringPtr("consumer"), &c.protocol
 	for _, word := range a.words[1:] {
 		key, value, ok := strings.Cut(word, "=")
 		switch {

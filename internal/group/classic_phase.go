@@ -149,6 +149,12 @@ func (c *classic) expireMember(m *member) {
 	if !m.fresh && (m.join.on || m.sync.on) {
 		return
 	}
+	if m.fresh && m.join.on && c.joinAlarm.place > 0 && !c.joinAlarm.at.After(c.s.now) {
+		// A rebalance timeout of five minutes, which is the default, and a
+		// newcomer's patience end together: the phase goes first, and takes the
+		// newcomer in.
+		return
+	}
 	w := c.whySilent(m)
 	c.casualty(m, cause.SessionClock)
 	c.expel(m)

@@ -171,6 +171,9 @@ func (w *world) playAdmin(a act) {
 			for _, g := range kr.(*kmsg.ListGroupsResponse).Groups {
 				rows = append(rows, fmt.Sprintf("%s %s %s %q", g.Group, g.GroupState, g.GroupType, g.ProtocolType))
 			}
+			if code := kr.(*kmsg.ListGroupsResponse).ErrorCode; code != 0 {
+				rows = append(rows, errorName(code))
+			}
 			w.draw("", "groups: %s", strings.Join(rows, ", "))
 		})
 	case "delete":

@@ -5,10 +5,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// heartbeatWhileLoading: a member must not lose its place only because the
-// coordinator reads its log, so Kafka lets every heartbeat pass meanwhile.
-const heartbeatWhileLoading = 0
-
 // needsGroupID says whether the request has an empty group id that its API
 // does not take. Offsets may be committed, fetched, described and deleted
 // under the empty id: clients without a group did so for years.

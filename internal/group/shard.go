@@ -248,7 +248,7 @@ func (s *Shard) reply(token uint64, resp kmsg.Response) {
 // request dispatches one request. Which group ids an API takes, and what it
 // says while the shard is not running, is Kafka's GroupCoordinatorService.
 func (s *Shard) request(rq Request) {
-	if code := s.refusal(rq.Req); code != 0 {
+	if code, refused := s.refusal(rq.Req); refused {
 		s.reply(rq.Token, ErrorResponse(rq.Req, code))
 		return
 	}
@@ -280,19 +280,21 @@ func (s *Shard) request(rq Request) {
 	}
 }
 
-// refusal is the error that a request gets before anybody looks at its group.
-func (s *Shard) refusal(req kmsg.Request) int16 {
+// refusal is the answer that a request gets before anybody looks at its group.
+// A heartbeat passes while the shard is loading: a member must not lose its
+// place only because the coordinator reads its log.
+func (s *Shard) refusal(req kmsg.Request) (code int16, refused bool) {
 	if needsGroupID(req) {
-		return kerr.InvalidGroupID.Code
+		return kerr.InvalidGroupID.Code, true
 	}
 	switch s.phase {
 	case loading:
 		if _, beat := req.(*kmsg.HeartbeatRequest); beat {
-			return heartbeatWhileLoading
+			return 0, true
 		}
-		return kerr.CoordinatorLoadInProgress.Code
+		return kerr.CoordinatorLoadInProgress.Code, true
 	case unloaded:
-		return kerr.NotCoordinator.Code
+		return kerr.NotCoordinator.Code, true
 	}
-	return 0
+	return 0, false
 }

@@ -102,6 +102,12 @@ func (st *story) missed(m *member) {
 	}
 }
 
+// isTrigger says whether a member, or the process before it, set this off.
+func (st *story) isTrigger(m *member) bool {
+	who := st.event.Trigger
+	return m.id == who.ID || m.instance != nil && *m.instance == who.Instance
+}
+
 // bumpStory notes that the new generation has begun, and whom everybody waited
 // for: those who never came, or else those who came last.
 func (c *classic) bumpStory() {
@@ -111,7 +117,7 @@ func (c *classic) bumpStory() {
 		return
 	}
 	late := slices.DeleteFunc(slices.Clone(c.order), func(m *member) bool {
-		return m.id == st.event.Trigger.ID || m.joinedAt.Sub(st.event.At) < lateAfter
+		return st.isTrigger(m) || m.joinedAt.Sub(st.event.At) < lateAfter
 	})
 	slices.SortStableFunc(late, func(a, b *member) int { return cmp.Compare(b.joinedAt.UnixNano(), a.joinedAt.UnixNano()) })
 	for _, m := range late[:min(len(late), 3)] {
@@ -128,7 +134,7 @@ func (c *classic) closeStory() {
 	if st == nil || st.bumped.IsZero() {
 		return
 	}
-	if leader := c.members[c.leader]; leader != nil && leader.id != st.event.Trigger.ID && c.phase == stable && c.s.now.Sub(st.bumped) >= lateAfter {
+	if leader := c.members[c.leader]; leader != nil && !st.isTrigger(leader) && c.phase == stable && c.s.now.Sub(st.bumped) >= lateAfter {
 		st.missed(leader)
 	}
 	st.event.Took, st.event.Members = c.s.now.Sub(st.event.At), len(c.members)

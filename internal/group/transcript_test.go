@@ -188,6 +188,8 @@ func (w *world) play(t *testing.T, line string) {
 		w.playLog(a)
 	case "advance":
 		w.advance(duration(t, a.words[0]))
+	case "limit":
+		w.cfg.MaxSize = number(t, a.words[0])
 	case "restart":
 		w.draw("--", "the coordinator starts again and reads %d records", len(w.durable))
 		w.restart()
@@ -197,6 +199,7 @@ func (w *world) play(t *testing.T, line string) {
 	case "reload":
 		w.draw("--", "the coordinator begins to read its log")
 		w.s = New(w.cfg, w.s.rng)
+		w.replay()
 	case "loaded":
 		w.step(Loaded{})
 	case "endtxn":

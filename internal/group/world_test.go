@@ -3,7 +3,7 @@ package group
 import (
 	"fmt"
 	"math/rand/v2"
-	"sort"
+	"regexp"
 	"strings"
 	"time"
 
@@ -40,6 +40,7 @@ type client struct {
 	id         string // member id
 	instance   *string
 	generation int32
+	protocol   string
 	offers     []kmsg.JoinGroupRequestProtocol
 	session    time.Duration
 	rebalance  time.Duration
@@ -80,20 +81,25 @@ func (w *world) draw(who, format string, args ...any) {
 
 // alias replaces member ids by short names: the first id of client a is a1.
 func (w *world) alias(text string) string {
-	ids := make([]string, 0, len(w.aliases))
-	for id := range w.aliases {
-		ids = append(ids, id)
-	}
-	sort.Strings(ids)
-	for _, id := range ids {
-		text = strings.ReplaceAll(text, id, w.aliases[id])
-	}
-	return text
+	return memberIDs.ReplaceAllStringFunc(text, func(id string) string {
+		w.learn(id, "")
+		return w.aliases[id]
+	})
 }
 
+var memberIDs = regexp.MustCompile(`[\w.]+-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
+
+// learn names a member id after its client: the one that got it, or the one
+// whose client id or instance id it begins with.
 func (w *world) learn(id, name string) {
 	if id == "" || w.aliases[id] != "" {
 		return
+	}
+	prefix := id[:max(len(id)-37, 0)]
+	for _, c := range w.clients {
+		if name == "" && (c.name == prefix || c.instance != nil && *c.instance == prefix) {
+			name = c.name
+		}
 	}
 	w.counts[name]++
 	w.aliases[id] = fmt.Sprintf("%s%d", name, w.counts[name])
@@ -167,12 +173,16 @@ func (w *world) advance(d time.Duration) {
 func (w *world) restart() {
 	w.flight, w.asked = nil, map[uint64]ask{}
 	w.s = New(w.cfg, rand.New(rand.NewPCG(3, 4)))
+	w.replay()
+	w.step(Loaded{})
+}
+
+func (w *world) replay() {
 	for _, r := range w.durable {
 		if err := w.s.Apply(r); err != nil {
 			w.draw("!!", "%v", err)
 		}
 	}
-	w.step(Loaded{})
 }
 
 // tell is an event as a transcript shows it.
