@@ -101,7 +101,7 @@ func produceIdempotently(ctx context.Context, c *kgo.Client, l *ledger, writer s
 	l.offsets[writer] = acked
 	l.mu.Unlock()
 	for n := 0; ctx.Err() == nil; {
-		for burst := 1 + rand.IntN(40); burst > 0; burst-- {
+		for burst := 1 + rand.IntN(25); burst > 0; burst-- {
 			number := n
 			c.Produce(context.Background(), &kgo.Record{Partition: partition, Value: body(writer, n)}, func(r *kgo.Record, err error) {
 				if err != nil {
@@ -115,7 +115,7 @@ func produceIdempotently(ctx context.Context, c *kgo.Client, l *ledger, writer s
 			})
 			n++
 		}
-		pause(ctx, time.Duration(rand.IntN(4))*time.Millisecond)
+		pause(ctx, time.Duration(rand.IntN(6))*time.Millisecond)
 	}
 	if err := c.Flush(context.Background()); err != nil {
 		l.problemf("%s: flush: %v", writer, err)
