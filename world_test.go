@@ -2,6 +2,7 @@ package rondo_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -23,7 +24,7 @@ import (
 // world is a cluster that end-to-end stories are told on, wherever it is: in
 // memory inside of a bubble, embedded, or an Apache Kafka.
 type world struct {
-	t      *testing.T
+	t      testing.TB
 	boot   []string
 	dial   func(ctx context.Context, network, addr string) (net.Conn, error)
 	client *kgo.Client
@@ -31,7 +32,7 @@ type world struct {
 	log    *slog.Logger
 }
 
-func newWorld(t *testing.T, boot []string, dial func(ctx context.Context, network, addr string) (net.Conn, error)) *world {
+func newWorld(t testing.TB, boot []string, dial func(ctx context.Context, network, addr string) (net.Conn, error)) *world {
 	t.Helper()
 	w := &world{t: t, boot: boot, dial: dial, suffix: fmt.Sprintf("-%x", time.Now().UnixNano()), log: slog.New(slog.NewTextHandler(&testWriter{t: t}, &slog.HandlerOptions{Level: slog.LevelInfo}))}
 	opts := []kgo.Opt{kgo.SeedBrokers(boot...), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerBatchCompression(kgo.NoCompression()), kgo.MetadataMinAge(100 * time.Millisecond)}
@@ -50,7 +51,7 @@ func newWorld(t *testing.T, boot []string, dial func(ctx context.Context, networ
 // testWriter logs to the test, and is silent once it is over.
 type testWriter struct {
 	mu sync.Mutex
-	t  *testing.T
+	t  testing.TB
 }
 
 func (w *testWriter) Write(p []byte) (int, error) {
@@ -252,7 +253,7 @@ func (w *world) build(s *scorer) *rondo.Topology {
 // instance is one process of an application.
 type instance struct {
 	*rondo.App
-	t      *testing.T
+	t      testing.TB
 	cancel context.CancelFunc
 	ended  chan struct{}
 	err    error
@@ -274,7 +275,14 @@ func (w *world) run(topology *rondo.Topology, opts ...rondo.Option) *instance {
 		defer close(i.ended)
 		i.err = app.Run(ctx)
 	}()
-	w.t.Cleanup(func() { i.cancel(); <-i.ended })
+	w.t.Cleanup(func() {
+		if w.t.Failed() {
+			stats, _ := json.Marshal(i.Stats())
+			w.t.Logf("at the failure: %s", stats)
+		}
+		i.cancel()
+		<-i.ended
+	})
 	return i
 }
 
@@ -291,7 +299,7 @@ func (i *instance) stop() time.Duration {
 }
 
 // eventually waits until ok answers true.
-func eventually(t *testing.T, limit time.Duration, what string, ok func() bool) {
+func eventually(t testing.TB, limit time.Duration, what string, ok func() bool) {
 	t.Helper()
 	step := max(limit/2000, time.Millisecond)
 	for deadline := time.Now().Add(limit); !ok(); time.Sleep(step) {

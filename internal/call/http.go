@@ -35,9 +35,9 @@ type HTTPOptions struct {
 
 // HTTP makes requests that end with their context.
 type HTTP struct {
-	client *http.Client
-	max    int64
-	now    func() time.Time
+	transport http.RoundTripper
+	max       int64
+	now       func() time.Time
 }
 
 // NewHTTP makes a client. Answers are never followed to another address
@@ -54,11 +54,10 @@ func NewHTTP(o HTTPOptions) *HTTP {
 	if rt == nil {
 		rt = tunedTransport(o)
 	}
-	noRedirect := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	return &HTTP{client: &http.Client{Transport: rt, CheckRedirect: noRedirect}, max: o.MaxResponse, now: o.Now}
+	return &HTTP{transport: rt, max: o.MaxResponse, now: o.Now}
 }
 
-func tunedTransport(o HTTPOptions) *http.Transport {
+func tunedTransport(o HTTPOptions) http.RoundTripper {
 	if o.ConnectTimeout <= 0 {
 		o.ConnectTimeout = 5 * time.Second
 	}
@@ -69,7 +68,7 @@ func tunedTransport(o HTTPOptions) *http.Transport {
 	if dial == nil {
 		dial = (&net.Dialer{Timeout: o.ConnectTimeout, KeepAlive: 30 * time.Second}).DialContext
 	}
-	return &http.Transport{
+	return newLines(o, &http.Transport{
 		Proxy:               http.ProxyFromEnvironment,
 		DialContext:         dial,
 		TLSHandshakeTimeout: o.ConnectTimeout,
@@ -82,7 +81,7 @@ func tunedTransport(o HTTPOptions) *http.Transport {
 		ReadBufferSize:     1 << 10,
 		WriteBufferSize:    1 << 10,
 		DisableCompression: true,
-	}
+	})
 }
 
 // HTTPError is an answer that is not a success (2xx).
@@ -120,7 +119,11 @@ var ErrTooLarge = errors.New("answer is larger than MaxResponse")
 // Do sends a request and reads the whole answer. The request's context bounds
 // all of it. The header of the answer is nil when there was none.
 func (h *HTTP) Do(req *http.Request) (body []byte, header http.Header, err error) {
-	resp, err := h.client.Do(req)
+	if u := req.URL.User; u != nil && req.Header.Get("Authorization") == "" {
+		password, _ := u.Password()
+		req.SetBasicAuth(u.Username(), password)
+	}
+	resp, err := h.transport.RoundTrip(req)
 	if err != nil {
 		return nil, nil, contextError(req.Context(), err)
 	}
@@ -208,4 +211,8 @@ func readJSON[Out any](h *HTTP, req *http.Request) (out Out, err error) {
 }
 
 // Close drops idle connections.
-func (h *HTTP) Close() { h.client.CloseIdleConnections() }
+func (h *HTTP) Close() {
+	if t, ok := h.transport.(interface{ CloseIdleConnections() }); ok {
+		t.CloseIdleConnections()
+	}
+}
