@@ -117,6 +117,7 @@ func (th *thread) event42(ev member.Event, in *loop.Polled) {
 	switch ev := ev.(type) {
 	case member.Assigned:
 		th.app.counts.rebalances.Add(1)
+		in.Complete = true
 		for id, parts := range th.byTask(ev.Partitions) {
 			if th.start42(id, parts) {
 				in.Assigned = append(in.Assigned, id)
