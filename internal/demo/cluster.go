@@ -123,7 +123,29 @@ func (c *cluster) createTopics(ctx context.Context, partitions int32, names ...s
 		}
 		c.topics = append(c.topics, name)
 	}
-	return nil
+	return c.awaitTopics(ctx, names)
+}
+
+// awaitTopics waits until brokers tell clients of new topics: the controller
+// answers before they have all heard of them.
+func (c *cluster) awaitTopics(ctx context.Context, names []string) error {
+	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
+	defer cancel()
+	for {
+		c.client.PurgeTopicsFromClient(names...)
+		details, err := c.admin.ListTopics(ctx, names...)
+		if err == nil {
+			err = details.Error()
+		}
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-time.After(100 * time.Millisecond):
+		case <-ctx.Done():
+			return fmt.Errorf("wait for new topics: %w", err)
+		}
+	}
 }
 
 // close removes what the run made and stops the embedded broker.

@@ -29,7 +29,8 @@ type process struct {
 	words  []string // last lines of standard error
 	asked  bool     // to end
 	killed bool
-	maxN   int
+	maxN   int   // streams42: the highest N seen
+	maxGen int32 // the highest generation seen
 }
 
 // keptLines bounds what is kept of an instance's standard error.
@@ -81,7 +82,7 @@ func (p *process) readStats(r io.Reader) {
 		p.mu.Lock()
 		p.stats = s
 		for _, t := range s.Threads {
-			p.maxN = max(p.maxN, t.N)
+			p.maxN, p.maxGen = max(p.maxN, t.N), max(p.maxGen, t.Generation)
 		}
 		p.mu.Unlock()
 	}
@@ -98,11 +99,18 @@ func (p *process) readWords(r io.Reader) {
 	}
 }
 
-// snapshot is the last statistics, and the highest N seen.
-func (p *process) snapshot() (s rondo.Stats, maxN int) {
+// snapshot is the last statistics.
+func (p *process) snapshot() rondo.Stats {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.stats, p.maxN
+	return p.stats
+}
+
+// highest are the highest N and generation seen.
+func (p *process) highest() (n int, generation int32) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.maxN, p.maxGen
 }
 
 // kill is SIGKILL, and waits until the process is gone.

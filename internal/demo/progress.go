@@ -81,7 +81,7 @@ func (p *progress) end() {
 func (r *run) picture(at time.Duration) []string {
 	lines := []string{fmt.Sprintf("%6.1fs  %d of %d records in, the service is %s", at.Seconds(), r.sent.Load(), r.options.Records, r.schedule.Phase(at))}
 	for _, s := range r.sides {
-		lost, _, _ := leasesLost(s)
+		lost := leasesLost(s)
 		scored, committed := s.counts()
 		service := s.service.Stats()
 		lines = append(lines, fmt.Sprintf(" %-8s scored %4d  committed %4d  calls %4d  in flight %3d  leases lost %d",
@@ -95,7 +95,7 @@ func (r *run) picture(at time.Duration) []string {
 
 // memberLine shows both clocks of an instance.
 func memberLine(p *process) string {
-	stats, _ := p.snapshot()
+	stats := p.snapshot()
 	if p.wasKilled() {
 		return fmt.Sprintf("%-9s killed", p.instance.Name)
 	}
@@ -122,14 +122,9 @@ func clockBar(left, limit time.Duration) string {
 }
 
 // leasesLost sums what the instances of a side say of themselves.
-func leasesLost(s *side) (pollClock int64, generation int32, maxN int) {
+func leasesLost(s *side) (pollClock int64) {
 	for _, p := range s.instances {
-		stats, n := p.snapshot()
-		pollClock += stats.Counts.PollClock
-		maxN = max(maxN, n)
-		for _, t := range stats.Threads {
-			generation = max(generation, t.Generation)
-		}
+		pollClock += p.snapshot().Counts.PollClock
 	}
-	return pollClock, generation, maxN
+	return pollClock
 }

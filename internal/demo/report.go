@@ -106,7 +106,11 @@ func (r *run) judge(ctx context.Context, s *side, ended time.Duration) (SideRepo
 	s.mu.Lock()
 	report.Verdict, report.Done = s.ledger.Judge(), s.done
 	s.mu.Unlock()
-	report.PollClock, report.Generation, report.MaxN = leasesLost(s)
+	report.PollClock = leasesLost(s)
+	for _, p := range s.instances {
+		n, generation := p.highest()
+		report.MaxN, report.Generation = max(report.MaxN, n), max(report.Generation, generation)
+	}
 	if events, known := r.cluster.rebalances(s.group, r.began.Add(ended)); known {
 		report.Causes = map[cause.Cause]int{}
 		for _, e := range events {
