@@ -38,24 +38,22 @@ type shard struct {
 	core   *group.Shard
 	asked  map[uint64]func(kmsg.Response) // by token
 	token  uint64
+	todo   []letter       // taken from the mail, not yet opened
 	queue  []group.Output // not yet appended
 	flight []group.Output // in the append under way
+	flying bool           // an append is under way, of this life or the one before
 }
 
 // letter is what the outside sends to a shard: an input, or a question with
 // the way of its answer.
 type letter struct {
 	in     group.Input
-	rq     *request
 	answer func(kmsg.Response)
 	landed *landed
 }
 
 // landed is what became of an append.
-type landed struct {
-	of  *group.Shard // the core that wrote it
-	err error
-}
+type landed struct{ err error }
 
 func newShard(c *coordinator, p *partition) *shard {
 	return &shard{
@@ -67,9 +65,7 @@ func newShard(c *coordinator, p *partition) *shard {
 
 // ask hands in a request. It does not block.
 func (s *shard) ask(rq *request, req kmsg.Request, answer func(kmsg.Response)) {
-	s.mail.put(letter{
-		in: group.Request{ClientID: rq.clientID, Host: rq.host, Req: req}, rq: rq, answer: answer,
-	})
+	s.mail.put(letter{in: group.Request{ClientID: rq.clientID, Host: rq.host, Req: req}, answer: answer})
 }
 
 // post hands in anything else. It does not block.
@@ -96,6 +92,9 @@ func (s *shard) live() (wanted bool) {
 			}
 		}
 	}()
+	if !s.landAll() {
+		return true
+	}
 	s.core = group.New(s.c.config, newRand())
 	s.asked = map[uint64]func(kmsg.Response){}
 	s.queue, s.flight = nil, nil
@@ -106,6 +105,7 @@ func (s *shard) live() (wanted bool) {
 	} else {
 		s.step(group.Loaded{})
 	}
+	s.deliver()
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for {
@@ -119,6 +119,26 @@ func (s *shard) live() (wanted bool) {
 			return true
 		}
 	}
+}
+
+// landAll waits until nothing of an earlier life is on its way into the log,
+// which is about to be read. It reports false when the broker closes.
+func (s *shard) landAll() bool {
+	for s.flying {
+		select {
+		case <-s.mail.ready:
+			for _, l := range s.mail.take() {
+				if l.landed != nil {
+					s.flying = false
+					continue
+				}
+				s.todo = append(s.todo, l)
+			}
+		case <-s.quit:
+			return false
+		}
+	}
+	return true
 }
 
 // ticks does what is due and sets the timer for what comes next.
@@ -139,23 +159,31 @@ func (s *shard) ticks(timer *time.Timer) {
 
 // deliver takes the mail to the core.
 func (s *shard) deliver() {
-	for _, l := range s.mail.take() {
-		switch in := l.in.(type) {
-		case group.Request:
-			s.token++
-			in.Token = s.token
-			s.asked[in.Token] = func(resp kmsg.Response) {
-				if resp == nil {
-					resp = group.ErrorResponse(in.Req, kerr.UnknownServerError.Code)
-				}
-				l.answer(resp)
+	s.todo = append(s.todo, s.mail.take()...)
+	for len(s.todo) > 0 {
+		l := s.todo[0]
+		s.todo = s.todo[1:]
+		s.open(l)
+	}
+	s.todo = nil
+}
+
+func (s *shard) open(l letter) {
+	switch in := l.in.(type) {
+	case group.Request:
+		s.token++
+		in.Token = s.token
+		s.asked[in.Token] = func(resp kmsg.Response) {
+			if resp == nil {
+				resp = group.ErrorResponse(in.Req, kerr.UnknownServerError.Code)
 			}
-			s.step(in)
-		case nil:
-			s.land(l.landed)
-		default:
-			s.step(in)
+			l.answer(resp)
 		}
+		s.step(in)
+	case nil:
+		s.land(l.landed)
+	default:
+		s.step(in)
 	}
 }
 
@@ -177,7 +205,7 @@ func (s *shard) step(in group.Input) {
 
 // append sends the next batch on its way, if none is.
 func (s *shard) append() {
-	if len(s.flight) > 0 || len(s.queue) == 0 {
+	if s.flying || len(s.queue) == 0 {
 		return
 	}
 	n, size := 0, 0
@@ -187,9 +215,9 @@ func (s *shard) append() {
 		}
 	}
 	s.flight, s.queue = s.queue[:n:n], s.queue[n:]
-	of := s.core
+	s.flying = true
 	s.log.Append(journal.Append{Batches: batchOf(s.flight, time.Now().UnixMilli()), Internal: true}, func(r journal.Result) {
-		s.mail.put(letter{landed: &landed{of, r.Err}})
+		s.mail.put(letter{landed: &landed{r.Err}})
 	})
 }
 
@@ -215,9 +243,7 @@ func batchOf(writes []group.Output, nowMs int64) []byte {
 // land reports an append to the core. When it has failed, so has everything
 // that was queued behind it.
 func (s *shard) land(l *landed) {
-	if l.of != s.core || len(s.flight) == 0 {
-		return // of an earlier life
-	}
+	s.flying = false
 	first, last := s.flight[0].Seq, s.flight[len(s.flight)-1].Seq
 	s.flight = nil
 	if l.err != nil {

@@ -13,6 +13,10 @@ import (
 // what no client waits for.
 const writeAgain = 5 * time.Second
 
+// lookAgain is the shortest time between two looks at a group in which nobody
+// joins.
+const lookAgain = 100 * time.Millisecond
+
 // rebalance starts a rebalance, or completes the one that is being prepared
 // when this was what it waited for.
 func (c *classic) rebalance(w why) {
@@ -90,9 +94,10 @@ func (c *classic) completeJoin() {
 	}
 	if len(c.members) > 0 && !c.electLeader() {
 		// Only static members, and none has come: wait on, in the same
-		// generation, until one comes or their sessions end.
+		// generation, until one comes or their sessions end. A client may have
+		// asked for a rebalance timeout of nothing, which must not spin.
 		c.joinAlarm.ring = c.completeJoin
-		c.s.alarms.set(&c.joinAlarm, c.s.now.Add(c.rebalanceTimeout()))
+		c.s.alarms.set(&c.joinAlarm, c.s.now.Add(max(c.rebalanceTimeout(), lookAgain)))
 		return
 	}
 	c.generation++

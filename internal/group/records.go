@@ -89,12 +89,8 @@ func (s *Shard) applyOffset(r Record, producer *int64) error {
 		return nil
 	}
 	var v kmsg.OffsetCommitValue
-	if err := v.ReadFrom(r.Value); err != nil {
+	if err := readValue(&v, r.Value); err != nil {
 		return fmt.Errorf("offset of group %q for %s-%d: %w", k.Group, tp.topic, tp.index, err)
-	}
-	if v.Version < 0 || v.Version > 4 {
-		return fmt.Errorf("offset of group %q for %s-%d: value version %d is not one of 0 to 4: the log was written by a newer version",
-			k.Group, tp.topic, tp.index, v.Version)
 	}
 	o := offset{
 		at: v.Offset, epoch: -1, metadata: v.Metadata, committedMs: v.CommitTimestamp,
@@ -118,6 +114,17 @@ func (s *Shard) applyOffset(r Record, producer *int64) error {
 	return nil
 }
 
+// readValue reads the value of a record, whose first two bytes are its version:
+// of both kinds that this shard knows, 0 to 4.
+func readValue(v interface{ ReadFrom([]byte) error }, value []byte) error {
+	if len(value) >= 2 {
+		if version := int16(binary.BigEndian.Uint16(value)); version < 0 || version > 4 {
+			return fmt.Errorf("value version %d is not one of 0 to 4: the log was written by a newer version, use that one", version)
+		}
+	}
+	return v.ReadFrom(value)
+}
+
 func (s *Shard) applyClassic(r Record) error {
 	var k kmsg.GroupMetadataKey
 	if err := k.ReadFrom(r.Key); err != nil {
@@ -132,11 +139,8 @@ func (s *Shard) applyClassic(r Record) error {
 		return nil
 	}
 	var v kmsg.GroupMetadataValue
-	if err := v.ReadFrom(r.Value); err != nil {
+	if err := readValue(&v, r.Value); err != nil {
 		return fmt.Errorf("group %q: %w", k.Group, err)
-	}
-	if v.Version < 0 || v.Version > 4 {
-		return fmt.Errorf("group %q: value version %d is not one of 0 to 4: the log was written by a newer version", k.Group, v.Version)
 	}
 	if g == nil {
 		g = s.make(k.Group)

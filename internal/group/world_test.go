@@ -1,6 +1,7 @@
 package group
 
 import (
+	"bytes"
 	"fmt"
 	"math/rand/v2"
 	"regexp"
@@ -31,7 +32,7 @@ type world struct {
 	token   uint64
 	aliases map[string]string // member id -> "a1"
 	counts  map[string]int
-	paper   strings.Builder
+	paper   bytes.Buffer
 }
 
 // client is one that a transcript calls by name.
