@@ -3,7 +3,6 @@ package broker
 import (
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -234,6 +233,3 @@ func (b *Broker) handleListConfigResources(rq *request) {
 	}
 	rq.reply(resp)
 }
-
-// trimmed is a config value as Kafka keeps it.
-func trimmed(s string) string { return strings.TrimSpace(s) }

@@ -149,7 +149,7 @@ func checkAlterations(changes []alteration) *failure {
 func (t alterTarget) apply(configs map[string]string, c alteration) *failure {
 	switch c.op {
 	case opSet:
-		configs[c.name] = trimmed(*c.value)
+		configs[c.name] = strings.TrimSpace(*c.value)
 	case opDelete:
 		delete(configs, c.name)
 	case opAppend, opSubtract:

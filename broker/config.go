@@ -36,8 +36,9 @@ type Config struct {
 	FlushInterval time.Duration
 	// Properties are settings under Kafka's broker property names, for example
 	// "group.initial.rebalance.delay.ms". A name that Kafka does not have is an
-	// error that tells the nearest one. Ignored lists what was accepted but has
-	// no effect on a single node.
+	// error that tells the nearest one. Those that have no effect here, since
+	// they matter to a cluster only or to Kafka's Java code, are accepted and
+	// logged with the reason.
 	Properties map[string]string
 	// ListenFunc replaces net.Listen, for networks in memory.
 	ListenFunc func(network, addr string) (net.Listener, error)

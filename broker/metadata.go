@@ -195,8 +195,8 @@ func (c *catalog) applyTopic(b *Broker, name string, value []byte) error {
 	t := &topic{name: name, id: r.ID, internal: isInternal(name), configs: r.Configs}
 	for i := range int32(r.Partitions) {
 		p := b.journal.Partition(journal.ID{Topic: r.ID, Partition: i})
-		// A topic that was deleted later in this log has no partitions any
-		// more; its tombstone follows, and openPartitions looks again.
+		// None is there when the topic was deleted later in this log: the
+		// tombstone follows. dropOrphans looks when all is read.
 		t.partitions = append(t.partitions, &partition{index: i, log: p})
 	}
 	c.byName[name], c.byID[r.ID] = t, t

@@ -16,17 +16,21 @@ const offsetsTopicName = "__consumer_offsets"
 type configSource int8
 
 const (
-	sourceTopic           configSource = 1
-	sourceBroker          configSource = 2 // dynamic, of one broker
-	sourceBrokers         configSource = 3 // dynamic, of all brokers
-	sourceStatic          configSource = 4
-	sourceDefault         configSource = 5
-	sourceGroup           configSource = 8
-	resourceTopic                      = 2
-	resourceBroker                     = 4
-	resourceBrokerLogger               = 8
-	resourceClientMetrics              = 16
-	resourceGroup                      = 32
+	sourceTopic   configSource = 1
+	sourceBroker  configSource = 2 // dynamic, of one broker
+	sourceBrokers configSource = 3 // dynamic, of all brokers
+	sourceStatic  configSource = 4
+	sourceDefault configSource = 5
+	sourceGroup   configSource = 8
+)
+
+// The kinds of resources that have configs.
+const (
+	resourceTopic         = 2
+	resourceBroker        = 4
+	resourceBrokerLogger  = 8
+	resourceClientMetrics = 16
+	resourceGroup         = 32
 )
 
 // topicConfigDef is one config that a topic may have (LogConfig.java).
@@ -39,25 +43,24 @@ type topicConfigDef struct {
 	oneOf  []string
 }
 
-// coarser lists further broker properties that a topic's default is taken from
-// when the first is not set, each with its unit in milliseconds.
-func coarser(broker string) []struct {
+// coarse is a broker property that gives a time in a coarser unit.
+type coarse struct {
 	name string
-	unit int64
-} {
-	type t = struct {
-		name string
-		unit int64
-	}
+	unit int64 // milliseconds
+}
+
+// coarser lists the broker properties that a topic's default is taken from
+// when the first one is not set.
+func coarser(broker string) []coarse {
 	switch broker {
 	case "log.retention.ms":
-		return []t{{"log.retention.minutes", 60_000}, {"log.retention.hours", 3_600_000}}
+		return []coarse{{"log.retention.minutes", 60_000}, {"log.retention.hours", 3_600_000}}
 	case "log.roll.ms":
-		return []t{{"log.roll.hours", 3_600_000}}
+		return []coarse{{"log.roll.hours", 3_600_000}}
 	case "log.roll.jitter.ms":
-		return []t{{"log.roll.jitter.hours", 3_600_000}}
+		return []coarse{{"log.roll.jitter.hours", 3_600_000}}
 	case "log.flush.interval.ms":
-		return []t{{"log.flush.scheduler.interval.ms", 1}}
+		return []coarse{{"log.flush.scheduler.interval.ms", 1}}
 	}
 	return nil
 }
