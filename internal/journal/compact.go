@@ -364,18 +364,23 @@ func (w *compactor) remove(s segment) {
 // eachBatch walks a segment, checking each batch against its checksum: what
 // compaction writes anew must not hide that a byte has changed.
 func (k *keeper) eachBatch(p *Partition, s segment, f func(wire.Header, []byte) error) error {
-	return k.eachBatchFrom(p, s, 0, f)
+	begin, err := p.searchIndex(s, func(indexEntry) bool { return false })
+	if err != nil {
+		return err
+	}
+	return k.eachBatchFrom(p, s, begin, f)
 }
 
-// eachBatchFrom is eachBatch from a batch on that stands at a position.
-func (k *keeper) eachBatchFrom(p *Partition, s segment, from int64, f func(wire.Header, []byte) error) error {
+// eachBatchFrom is eachBatch from a batch on that an index entry points to.
+func (k *keeper) eachBatchFrom(p *Partition, s segment, begin indexEntry, f func(wire.Header, []byte) error) error {
 	h, err := k.files.acquire(p.logPath(s))
 	if err != nil {
 		return err
 	}
 	defer k.files.release(h)
 	w := &window{file: h.file, end: s.size}
-	for pos := from; pos < s.size; {
+	inOrder := order{s: s, next: begin.offset}
+	for pos := begin.pos; pos < s.size; {
 		b, err := w.at(pos, wire.HeaderSize)
 		if err == nil && len(b) == wire.HeaderSize {
 			b, err = w.at(pos, int64(batchSize(b)))
@@ -384,6 +389,9 @@ func (k *keeper) eachBatchFrom(p *Partition, s segment, from int64, f func(wire.
 			return fmt.Errorf("read segment %s: %w", h.path, err)
 		}
 		head, err := wire.CheckStored(b)
+		if err == nil {
+			err = inOrder.check(head.BaseOffset, head.LastOffset())
+		}
 		if err != nil {
 			return fmt.Errorf("segment %s at byte %d: %w: %w: restore it from a copy", h.path, pos, ErrCorrupt, err)
 		}

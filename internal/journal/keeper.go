@@ -363,7 +363,9 @@ func (k *keeper) copyShare(s *settling, data []byte, dirs map[string]bool) (dirt
 			continue
 		}
 		n := len(s.done)
-		if n == 0 || rolls(s.done[n-1], s.extents[i], settings, now) {
+		// A hole, of records that were deleted before they were settled, begins a
+		// new segment too: in one segment only compaction leaves holes.
+		if n == 0 || s.done[n-1].last+1 != s.extents[i].base || rolls(s.done[n-1], s.extents[i], settings, now) {
 			e := s.extents[i]
 			s.done = append(s.done, segment{base: e.base, last: e.base - 1, maxTs: -1, created: now})
 			if err := k.makeSegment(p, s.done[n], dirs); err != nil {

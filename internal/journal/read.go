@@ -205,7 +205,7 @@ func wholeBatches(b []byte) error {
 
 // readSegment reads from a segment file: the index says where to begin.
 func (p *Partition) readSegment(s segment, from int64, maxBytes int, minOne bool) ([][]byte, error) {
-	pos, err := p.searchIndex(s, func(e indexEntry) bool { return e.offset <= from })
+	begin, err := p.searchIndex(s, func(e indexEntry) bool { return e.offset <= from })
 	if err != nil {
 		return nil, err
 	}
@@ -214,28 +214,28 @@ func (p *Partition) readSegment(s segment, from int64, maxBytes int, minOne bool
 		return nil, err
 	}
 	defer p.l.k.files.release(h)
-	chunk := int64(max(maxBytes, 0)) + indexStep
-	for pos < s.size {
+	pos, inOrder := begin.pos, order{s: s, next: begin.offset}
+	for chunk := int64(max(maxBytes, 0)) + indexStep; pos < s.size; {
 		buf := make([]byte, min(chunk, s.size-pos))
 		if _, err := h.file.ReadAt(buf, pos); err != nil {
 			return nil, fmt.Errorf("read segment %s at byte %d: %w", h.path, pos, err)
 		}
-		skipped, whole, need, err := spanBatches(buf, from, s.size-pos)
+		span, err := spanBatches(buf, from, s.size-pos, inOrder)
 		if err != nil {
 			return nil, fmt.Errorf("segment %s at byte %d: %w: restore it from a copy", h.path, pos, err)
 		}
 		switch {
-		case whole > skipped:
-			if part := cut(buf[skipped:whole], from, maxBytes, minOne); len(part) > 0 {
+		case span.whole > span.skipped:
+			if part := cut(buf[span.skipped:span.whole], from, maxBytes, minOne); len(part) > 0 {
 				return [][]byte{part}, nil
 			}
-			return nil, errTooSmall(minOne)
-		case skipped > 0:
-			pos += int64(skipped)
-		case need > int64(maxBytes) && !minOne:
-			return nil, errTooSmall(minOne)
+			return nil, errStop
+		case span.skipped > 0:
+			pos, inOrder = pos+int64(span.skipped), span.order
+		case span.need > int64(maxBytes) && !minOne:
+			return nil, errStop
 		default:
-			chunk = need
+			chunk = span.need
 		}
 	}
 	return nil, nil
@@ -245,43 +245,46 @@ func (p *Partition) readSegment(s segment, from int64, maxBytes int, minOne bool
 // than what was asked for.
 var errStop = errors.New("the next batch does not fit")
 
-func errTooSmall(minOne bool) error {
-	if minOne {
-		return fmt.Errorf("%w: no batch in a segment", ErrCorrupt)
-	}
-	return errStop
+// span is what part of a segment holds.
+type span struct {
+	skipped int   // bytes of batches that end before the wanted offset; may pass the end of the part
+	whole   int   // bytes of batches that are all there
+	need    int64 // size of the first batch, when it is not all there
+	order   order // after what is skipped
 }
 
-// spanBatches looks at the batches in buf: skipped bytes are batches that end
-// before from, and whole is where the last one that is all there ends. need is
-// the size of the first batch, when it is not all there. total is what is left
-// of the segment, which a batch must not pass.
-func spanBatches(buf []byte, from int64, total int64) (skipped, whole int, need int64, err error) {
-	for whole < len(buf) {
-		h, err := wire.ParseHeader(buf[whole:])
+// spanBatches looks at the batches in buf. total is what is left of the
+// segment, which a batch must not pass.
+func spanBatches(buf []byte, from int64, total int64, inOrder order) (span, error) {
+	s := span{order: inOrder}
+	for s.whole < len(buf) {
+		h, err := wire.ParseHeader(buf[s.whole:])
 		if errors.Is(err, wire.ErrShort) && int64(len(buf)) < total {
 			break
 		}
 		if err != nil {
-			return 0, 0, 0, fmt.Errorf("%w: %w", ErrCorrupt, err)
+			return s, fmt.Errorf("%w: %w", ErrCorrupt, err)
 		}
-		if int64(whole+h.Size()) > total {
-			return 0, 0, 0, fmt.Errorf("%w: a batch of %d bytes, %d are left", ErrCorrupt, h.Size(), total-int64(whole))
+		if err := inOrder.check(h.BaseOffset, h.LastOffset()); err != nil {
+			return s, err
 		}
-		if whole+h.Size() > len(buf) {
-			if h.LastOffset() < from {
-				return whole + h.Size(), whole + h.Size(), 0, nil
-			}
-			need = int64(h.Size())
+		end := s.whole + h.Size()
+		if int64(end) > total {
+			return s, fmt.Errorf("%w: a batch of %d bytes, %d are left", ErrCorrupt, h.Size(), total-int64(s.whole))
+		}
+		if h.LastOffset() < from {
+			s.skipped, s.whole, s.order = end, end, inOrder
+			continue
+		}
+		if end > len(buf) {
+			s.need = int64(h.Size())
 			break
 		}
-		whole += h.Size()
-		if h.LastOffset() < from {
-			skipped = whole
-		}
+		s.whole = end
 	}
-	if need == 0 {
-		need = int64(len(buf)) + wire.HeaderSize
+	if s.need == 0 {
+		s.need = int64(len(buf)) + wire.HeaderSize
 	}
-	return skipped, whole, min(need, total), nil
+	s.need = min(s.need, total)
+	return s, nil
 }

@@ -64,18 +64,22 @@ func appendIndexEntry(dst []byte, e indexEntry) []byte {
 	return binary.LittleEndian.AppendUint64(dst, uint64(e.before))
 }
 
-// searchIndex gives the position of the last index entry for which below holds;
-// 0 when there is none. below must be true for a prefix of the entries.
-func (p *Partition) searchIndex(s segment, below func(indexEntry) bool) (int64, error) {
+// searchIndex gives the last index entry for which below holds, or the
+// beginning of the segment when there is none; its offset is -1 when it is not
+// known. below must be true for a prefix of the entries.
+func (p *Partition) searchIndex(s segment, below func(indexEntry) bool) (indexEntry, error) {
+	found := indexEntry{offset: -1}
+	if s.gen == 0 {
+		found.offset = s.base
+	}
 	if s.indexed == 0 {
-		return 0, nil
+		return found, nil
 	}
 	h, err := p.l.k.files.acquire(p.indexPath(s))
 	if err != nil {
-		return 0, err
+		return found, err
 	}
 	defer p.l.k.files.release(h)
-	var pos int64
 	sort.Search(int(s.indexed), func(i int) bool {
 		var b [indexEntrySize]byte
 		if err != nil {
@@ -90,13 +94,32 @@ func (p *Partition) searchIndex(s segment, below func(indexEntry) bool) (int64, 
 		if !below(e) {
 			return true
 		}
-		pos = max(pos, e.pos)
+		if e.pos >= found.pos {
+			found = e
+		}
 		return false
 	})
-	if err == nil && (pos < 0 || pos >= s.size) {
-		err = fmt.Errorf("%w: index %s points to %d of %d bytes: restore it from a copy", ErrCorrupt, h.path, pos, s.size)
+	if err == nil && (found.pos < 0 || found.pos >= s.size) {
+		err = fmt.Errorf("%w: index %s points to %d of %d bytes: restore it from a copy", ErrCorrupt, h.path, found.pos, s.size)
 	}
-	return pos, err
+	return found, err
+}
+
+// order checks that batches of a segment follow each other. A batch's checksum
+// does not cover its offset, but its neighbours tell: only compaction leaves
+// holes.
+type order struct {
+	s    segment
+	next int64 // the offset of the next batch; -1: not known
+}
+
+func (o *order) check(base, last int64) error {
+	switch {
+	case o.s.gen == 0 && o.next >= 0 && base != o.next, base < o.next, base < o.s.base, last > o.s.last:
+		return fmt.Errorf("%w: a batch with offsets %d to %d where %d was to come", ErrCorrupt, base, last, o.next)
+	}
+	o.next = last + 1
+	return nil
 }
 
 // openSet keeps files of segments open for readers, the least recently used

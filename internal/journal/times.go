@@ -85,11 +85,11 @@ func (p *Partition) walk(segments []segment, extents []extent, wanted func(int64
 		if !wanted(s.maxTs) {
 			continue
 		}
-		pos, err := p.searchIndex(s, func(e indexEntry) bool { return !wanted(e.before) })
+		begin, err := p.searchIndex(s, func(e indexEntry) bool { return !wanted(e.before) })
 		if err != nil {
 			return err
 		}
-		if err := p.l.k.eachBatchFrom(p, s, pos, f); err != nil {
+		if err := p.l.k.eachBatchFrom(p, s, begin, f); err != nil {
 			return err
 		}
 	}
