@@ -40,7 +40,6 @@ message.max.bytes int dynamic 1048588
 min.insync.replicas int dynamic 1
 num.partitions int static 1
 offset.metadata.max.bytes int static 4096
-offsets.commit.timeout.ms int static 5000
 offsets.retention.check.interval.ms long static 600000
 offsets.retention.minutes int static 10080
 offsets.topic.num.partitions int static 50
@@ -339,6 +338,7 @@ metrics.sample.window.ms long static 30000
 num.io.threads int dynamic 8
 num.network.threads int dynamic 3
 num.recovery.threads.per.data.dir int dynamic 2
+offsets.commit.timeout.ms int static 5000
 offsets.load.buffer.size int static 5242880
 offsets.topic.compression.codec int static 0
 producer.purgatory.purge.interval.requests int static 1000

@@ -97,7 +97,7 @@ func (s *settings) check() error {
 		"num.partitions": 1, "offsets.topic.num.partitions": 1, "message.max.bytes": 0, "socket.request.max.bytes": 1,
 		"fetch.max.bytes": 1024, "max.incremental.fetch.session.cache.slots": 0, "group.max.size": 1,
 		"group.initial.rebalance.delay.ms": 0, "offsets.retention.minutes": 1, "offsets.retention.check.interval.ms": 1,
-		"offset.metadata.max.bytes": 0, "min.insync.replicas": 1, "max.connections": 0, "offsets.commit.timeout.ms": 1,
+		"offset.metadata.max.bytes": 0, "min.insync.replicas": 1, "max.connections": 0,
 		"log.segment.bytes": 1 << 20, "transaction.max.timeout.ms": 1, "max.request.partition.size.limit": 1,
 		"log.retention.check.interval.ms": 1, "log.cleaner.backoff.ms": 1, "producer.id.expiration.ms": 1,
 	}
