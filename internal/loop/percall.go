@@ -65,7 +65,7 @@ type LaneReading struct {
 	Paused     int       // lanes that are not fetched
 	Queued     int       // records fetched and not begun
 	InFlight   int       // records begun whose calls are not finished
-	LastCommit time.Time // when the last commit was answered; zero: never
+	LastCommit time.Time // when the last commit succeeded; zero: never
 	Committing bool      // a commit is in flight
 
 	Bursts    int // bursts that ended
@@ -365,12 +365,12 @@ func (p *PerCall) commitDone(now time.Time, failed bool) {
 		panic("loop: PerCall got CommitDone without a commit in flight")
 	}
 	p.committing = false
-	p.lastCommit, p.retryAt = now, time.Time{}
 	if failed {
 		p.seen.Failures++
 		p.retryAt = now.Add(min(commitRetry, p.set.CommitInterval))
 	} else {
 		p.seen.Commits++
+		p.lastCommit, p.retryAt = now, time.Time{}
 	}
 	p.lanes = slices.DeleteFunc(p.lanes, func(l lane) bool {
 		if failed && l.inside && l.expired {

@@ -174,12 +174,12 @@ func (r *recorded) commits() time.Duration {
 	return seconds(sum / float64(len(r.Passes)-1))
 }
 
-var numbers = regexp.MustCompile(`\[([0-9, ]+)\]`)
+var listed = regexp.MustCompile(`\[([0-9, ]+)\]`)
 
 // sent reads "60 records to partitions [20, 20, 20]".
 func sent(detail string) []Feed {
 	var feeds []Feed
-	for p, n := range strings.Split(numbers.FindStringSubmatch(detail)[1], ", ") {
+	for p, n := range strings.Split(listed.FindStringSubmatch(detail)[1], ", ") {
 		total, _ := strconv.Atoi(n)
 		if total > 0 {
 			feeds = append(feeds, Feed{Total: total, Partitions: []int{p}})

@@ -213,7 +213,11 @@ func (m *member) readSync() {
 		return
 	}
 	m.phase = stable
-	m.wanted = m.wanted || m.answer.followUp
+	if m.thread != nil {
+		// The heir of a stream task asks for the follow-up itself; Rondo
+		// leaves that to the member that has to let go first.
+		m.wanted = m.wanted || m.answer.followUp
+	}
 	gone := minus(m.owned, m.answer.partitions)
 	given := minus(m.answer.partitions, m.owned)
 	m.owned = append(m.owned[:0], m.answer.partitions...)
