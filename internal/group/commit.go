@@ -98,27 +98,26 @@ func (s *Shard) commit(c commit) {
 		c.answer(c.codes(code))
 		return
 	}
-	codes, written := c.codes(0), 0
+	codes := c.codes(0)
+	var batch []written
 	for i, t := range c.topics {
 		for j, p := range t.partitions {
 			if p.metadata != nil && utf16Len(*p.metadata) > s.cfg.MetadataMaxBytes {
 				codes[i][j] = kerr.OffsetMetadataTooLarge.Code
 				continue
 			}
-			if g == nil {
-				g = s.makeSimple(c.group)
-			}
-			written++
-			s.writeCommit(g, &c, partition{t.name, p.index}, offset{
-				at: p.at, epoch: p.epoch, metadata: text(p.metadata),
-				committedMs: s.now.UnixMilli(), expiresMs: -1, topicID: t.id,
-			})
+			batch = append(batch, written{partition{t.name, p.index}, c.offset(s.now.UnixMilli(), t, p)})
 		}
 	}
-	if written == 0 {
+	if len(batch) == 0 {
 		c.answer(codes)
 		return
 	}
+	if g == nil {
+		g = s.makeSimple(c.group)
+	}
+	s.out.Txn = c.txn
+	s.write(g, c.txn, batch)
 	s.log(func(code int16) {
 		for i := range codes {
 			for j := range codes[i] {
@@ -131,16 +130,16 @@ func (s *Shard) commit(c commit) {
 	})
 }
 
-func (s *Shard) writeCommit(g *group, c *commit, tp partition, o offset) {
-	if c.txn != nil {
-		s.out.Txn = c.txn
-		s.writePending(g, c.txn.ID, tp, o)
-		return
+// offset is what a commit says about one partition.
+func (c *commit) offset(nowMs int64, t commitTopic, p commitPartition) offset {
+	o := offset{
+		at: p.at, epoch: p.epoch, metadata: text(p.metadata),
+		committedMs: nowMs, expiresMs: -1, topicID: t.id,
 	}
 	if c.retentionMs >= 0 {
-		o.expiresMs = o.committedMs + c.retentionMs
+		o.expiresMs = nowMs + c.retentionMs
 	}
-	s.write(g, tp, o)
+	return o
 }
 
 // makeSimple makes a group whose first sign of life is a commit. Nothing but
@@ -153,22 +152,6 @@ func (s *Shard) makeSimple(id string) *group {
 		}
 	})
 	return g
-}
-
-// writePending logs an offset of an open transaction. It counts as pending from
-// here on: a reader that wants stable offsets must not go on from the one that
-// is about to be replaced.
-func (s *Shard) writePending(g *group, producer int64, tp partition, o offset) {
-	count(&g.offsets.pending, tp, 1)
-	s.log(func(code int16) {
-		count(&g.offsets.pending, tp, -1)
-		if code != 0 {
-			return
-		}
-		s.position++
-		o.position = s.position
-		s.pend(g, producer, tp, o)
-	}, offsetRecord(g.id, tp, o))
 }
 
 // utf16Len is the length of a text as Java counts it.

@@ -115,18 +115,40 @@ func count(counters *map[partition]int, tp partition, by int) {
 	}
 }
 
-// write logs a new offset. It becomes the committed one when it is durable.
-func (s *Shard) write(g *group, tp partition, o offset) {
-	count(&g.offsets.writing, tp, 1)
+// written is one offset on its way into the log.
+type written struct {
+	tp partition
+	o  offset
+}
+
+// write logs new offsets. They become the committed ones when they are durable.
+// Those of a transaction count as pending from here on: a reader that wants
+// stable offsets must not go on from the one that is about to be replaced.
+func (s *Shard) write(g *group, txn *Producer, batch []written) {
+	under := &g.offsets.writing
+	if txn != nil {
+		under = &g.offsets.pending
+	}
+	records := make([]Record, len(batch))
+	for i, w := range batch {
+		count(under, w.tp, 1)
+		records[i] = offsetRecord(g.id, w.tp, w.o)
+	}
 	s.log(func(code int16) {
-		count(&g.offsets.writing, tp, -1)
-		if code != 0 {
-			return
+		for _, w := range batch {
+			count(under, w.tp, -1)
+			if code != 0 {
+				continue
+			}
+			s.position++
+			w.o.position = s.position
+			if txn != nil {
+				s.pend(g, txn.ID, w.tp, w.o)
+			} else {
+				g.offsets.put(w.tp, w.o)
+			}
 		}
-		s.position++
-		o.position = s.position
-		g.offsets.put(tp, o)
-	}, offsetRecord(g.id, tp, o))
+	}, records...)
 }
 
 // erase logs the tombstone of an offset, which is gone when it is durable.

@@ -20,7 +20,7 @@ const (
 // offsetKey is the key of a committed offset.
 func offsetKey(group string, tp partition) []byte {
 	k := kmsg.OffsetCommitKey{Version: keyOffset, Group: group, Topic: tp.topic, Partition: tp.index}
-	return k.AppendTo(nil)
+	return k.AppendTo(make([]byte, 0, 10+len(group)+len(tp.topic)))
 }
 
 // offsetRecord writes a committed offset as Kafka 4.2 does: version 1 when it
@@ -34,7 +34,7 @@ func offsetRecord(group string, tp partition, o offset) Record {
 	if o.expiresMs >= 0 {
 		v.Version, v.ExpireTimestamp = 1, o.expiresMs
 	}
-	return Record{Key: offsetKey(group, tp), Value: v.AppendTo(nil)}
+	return Record{Key: offsetKey(group, tp), Value: v.AppendTo(make([]byte, 0, 48+len(o.metadata)))}
 }
 
 // classicKey is the key of a classic group's record.
