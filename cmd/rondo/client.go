@@ -139,7 +139,10 @@ func (f *clientFlags) options(t *terminal) ([]kgo.Opt, error) {
 		bootstrap = strings.Split(servers, ",")
 		delete(properties, "bootstrap.servers")
 	}
-	opts := []kgo.Opt{kgo.SeedBrokers(bootstrap...), kgo.ClientID("rondo")}
+	opts := []kgo.Opt{
+		kgo.SeedBrokers(bootstrap...), kgo.ClientID("rondo"),
+		kgo.RecordDeliveryTimeout(2 * time.Minute), // Kafka's default of delivery.timeout.ms; franz-go's is for ever
+	}
 	var s security
 	for _, name := range slices.Sorted(maps.Keys(properties)) {
 		set, ok := settings[name]

@@ -62,25 +62,43 @@ func (m *metrics) stopping() { m.state.Store("stopping") }
 type reading struct {
 	name, help string
 	kind       prometheus.ValueType
-	value      func(broker.Stats) float64
+	value      func(broker.Stats) int64
 }
 
 func readings() []reading {
 	const counter, gauge = prometheus.CounterValue, prometheus.GaugeValue
+	return append([]reading{
+		{"rondo_connections", "Connections open now.", gauge, func(s broker.Stats) int64 { return s.Connections }},
+		{"rondo_connections_accepted_total", "Connections accepted.", counter, func(s broker.Stats) int64 { return s.ConnectionsAccepted }},
+		{"rondo_connections_broken_total", "Connections closed because of what was sent.", counter, func(s broker.Stats) int64 { return s.ConnectionsBroken }},
+		{"rondo_requests_total", "Requests answered.", counter, func(s broker.Stats) int64 { return s.Requests }},
+		{"rondo_handler_panics_total", "Requests whose handler panicked: a defect, and a connection closed.", counter, func(s broker.Stats) int64 { return s.Panics }},
+		{"rondo_sent_bytes_total", "Bytes of responses.", counter, func(s broker.Stats) int64 { return s.BytesOut }},
+		{"rondo_produce_batches_total", "Record batches written by producers.", counter, func(s broker.Stats) int64 { return s.ProduceBatches }},
+		{"rondo_produce_bytes_total", "Bytes of record batches written by producers.", counter, func(s broker.Stats) int64 { return s.ProduceBytes }},
+		{"rondo_fetch_bytes_total", "Bytes of record batches read by consumers.", counter, func(s broker.Stats) int64 { return s.FetchBytes }},
+		{"rondo_fetch_sessions", "Fetch sessions open now.", gauge, func(s broker.Stats) int64 { return int64(s.FetchSessions) }},
+		{"rondo_topics", "Topics.", gauge, func(s broker.Stats) int64 { return int64(s.Topics) }},
+		{"rondo_partitions", "Partitions.", gauge, func(s broker.Stats) int64 { return int64(s.Partitions) }},
+	}, journalReadings()...)
+}
+
+func journalReadings() []reading {
+	const counter, gauge = prometheus.CounterValue, prometheus.GaugeValue
 	return []reading{
-		{"rondo_connections", "Connections open now.", gauge, func(s broker.Stats) float64 { return float64(s.Connections) }},
-		{"rondo_connections_accepted_total", "Connections accepted.", counter, func(s broker.Stats) float64 { return float64(s.ConnectionsAccepted) }},
-		{"rondo_connections_broken_total", "Connections closed because of what was sent.", counter, func(s broker.Stats) float64 { return float64(s.ConnectionsBroken) }},
-		{"rondo_requests_total", "Requests answered.", counter, func(s broker.Stats) float64 { return float64(s.Requests) }},
-		{"rondo_sent_bytes_total", "Bytes of responses.", counter, func(s broker.Stats) float64 { return float64(s.BytesOut) }},
-		{"rondo_produce_batches_total", "Record batches written by producers.", counter, func(s broker.Stats) float64 { return float64(s.ProduceBatches) }},
-		{"rondo_produce_bytes_total", "Bytes of record batches written by producers.", counter, func(s broker.Stats) float64 { return float64(s.ProduceBytes) }},
-		{"rondo_fetch_bytes_total", "Bytes of record batches read by consumers.", counter, func(s broker.Stats) float64 { return float64(s.FetchBytes) }},
-		{"rondo_fetch_sessions", "Fetch sessions open now.", gauge, func(s broker.Stats) float64 { return float64(s.FetchSessions) }},
-		{"rondo_topics", "Topics.", gauge, func(s broker.Stats) float64 { return float64(s.Topics) }},
-		{"rondo_partitions", "Partitions.", gauge, func(s broker.Stats) float64 { return float64(s.Partitions) }},
-		{"rondo_journal_appends_total", "Appends to the journal.", counter, func(s broker.Stats) float64 { return float64(s.Journal.Appends) }},
-		{"rondo_journal_syncs_total", "Syncs of the journal; one releases all appends that waited.", counter, func(s broker.Stats) float64 { return float64(s.Journal.Syncs) }},
+		{"rondo_journal_appends_total", "Appends that were acknowledged.", counter, func(s broker.Stats) int64 { return s.Journal.Appends }},
+		{"rondo_journal_appended_bytes_total", "Bytes of their batches.", counter, func(s broker.Stats) int64 { return s.Journal.AppendedBytes }},
+		{"rondo_journal_groups_total", "Writes to the journal; one carries all appends that waited.", counter, func(s broker.Stats) int64 { return s.Journal.Groups }},
+		{"rondo_journal_syncs_total", "Syncs of the journal.", counter, func(s broker.Stats) int64 { return s.Journal.Syncs }},
+		{"rondo_journal_failures_total", "Writes to the journal that failed; their producers got an error.", counter, func(s broker.Stats) int64 { return s.Journal.Failures }},
+		{"rondo_journal_settled_bytes_total", "Bytes moved from the journal to partition segments.", counter, func(s broker.Stats) int64 { return s.Journal.SettledBytes }},
+		{"rondo_journal_unsettled_bytes", "Bytes of the journal now: what the next start must read.", gauge, func(s broker.Stats) int64 { return s.Journal.Unsettled }},
+		{"rondo_journal_hot_bytes", "Bytes held in memory for readers at the tail.", gauge, func(s broker.Stats) int64 { return s.Journal.HotBytes }},
+		{"rondo_hot_reads_total", "Reads answered from memory.", counter, func(s broker.Stats) int64 { return s.Journal.HotReads }},
+		{"rondo_journal_reads_total", "Reads answered from the journal.", counter, func(s broker.Stats) int64 { return s.Journal.JournalReads }},
+		{"rondo_segment_reads_total", "Reads answered from partition segments.", counter, func(s broker.Stats) int64 { return s.Journal.SegmentReads }},
+		{"rondo_compacted_bytes_total", "Bytes that compaction took away.", counter, func(s broker.Stats) int64 { return s.Journal.Compacted }},
+		{"rondo_expired_bytes_total", "Bytes that retention and DeleteRecords took away.", counter, func(s broker.Stats) int64 { return s.Journal.Expired }},
 	}
 }
 
@@ -99,7 +117,7 @@ func (m *metrics) Collect(values chan<- prometheus.Metric) {
 	}
 	stats := b.Stats()
 	for _, r := range readings() {
-		values <- prometheus.MustNewConstMetric(prometheus.NewDesc(r.name, r.help, nil, nil), r.kind, r.value(stats))
+		values <- prometheus.MustNewConstMetric(prometheus.NewDesc(r.name, r.help, nil, nil), r.kind, float64(r.value(stats)))
 	}
 }
 

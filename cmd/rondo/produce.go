@@ -84,7 +84,13 @@ func (c *produceCmd) Run(ctx context.Context, t *terminal) error {
 	if c.Partition >= 0 || c.KeepPartitions {
 		partitioner = kgo.RecordPartitioner(kgo.ManualPartitioner())
 	}
-	client, err := c.connect(ctx, t, partitioner, kgo.MaxBufferedRecords(20_000))
+	opts := []kgo.Opt{partitioner, kgo.MaxBufferedRecords(20_000)}
+	if c.KeepTimestamps {
+		// franz-go counts delivery.timeout.ms from a record's own timestamp:
+		// those of a recording are over before they are sent.
+		opts = append(opts, kgo.RecordDeliveryTimeout(0))
+	}
+	client, err := c.connect(ctx, t, opts...)
 	if err != nil {
 		return err
 	}
@@ -346,9 +352,18 @@ func (s *sender) send(ctx context.Context, r *kgo.Record) {
 		if err == nil {
 			s.acked++
 		} else if s.failed == nil {
-			s.failed = fmt.Errorf("write to %s: %w", r.Topic, err)
+			s.failed = failedWrite(r.Topic, err)
 		}
 	})
+}
+
+// failedWrite says what became of a record that was not acknowledged.
+func failedWrite(topic string, err error) error {
+	err = fmt.Errorf("write to %s: %w", topic, err)
+	if errors.Is(err, kgo.ErrRecordTimeout) {
+		return fail(exitUnreachable, err, "the broker did not acknowledge it in time; -X delivery.timeout.ms=MS sets how long to wait")
+	}
+	return err
 }
 
 func (s *sender) outcome() (acked int64, failed error) {

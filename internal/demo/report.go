@@ -129,23 +129,28 @@ func (r *Report) Check() error {
 		}
 		complain := func(n int, what string, keys []string) {
 			if n > 0 {
-				errs = append(errs, fmt.Errorf("%d records %s%s", n, what, some(keys)))
+				errs = append(errs, fmt.Errorf("%s: %d%s", what, n, some(keys)))
 			}
 		}
-		complain(len(s.Lost), "were lost", s.Lost)
-		complain(len(s.ScoredAgain), "were scored again after their commit", s.ScoredAgain)
-		complain(len(s.Unexplained), "were called for again although nobody was killed over them", s.Unexplained)
-		complain(s.In-int(s.Committed), "were not committed in time", nil)
-		complain(int(s.PollClock), "times the poll clock cost a lease", nil)
+		complain(len(s.Lost), "records lost", s.Lost)
+		complain(len(s.ScoredAgain), "records scored again after their commit", s.ScoredAgain)
+		complain(len(s.Unexplained), "records called for again although nobody was killed over them", s.Unexplained)
+		complain(s.In-int(s.Committed), "records not committed in time", nil)
+		complain(int(s.PollClock), "leases lost to the poll clock", nil)
 	}
 	return errors.Join(errs...)
 }
 
+// some names a few keys.
 func some(keys []string) string {
-	if len(keys) == 0 {
+	const few = 5
+	switch {
+	case len(keys) == 0:
 		return ""
+	case len(keys) > few:
+		return " (" + strings.Join(keys[:few], ", ") + " ...)"
 	}
-	return ": " + strings.Join(keys[:min(5, len(keys))], ", ")
+	return " (" + strings.Join(keys, ", ") + ")"
 }
 
 // row is one line of the closing table.
@@ -239,13 +244,14 @@ func (r *Report) Write(w io.Writer) error {
 
 // notes say how the numbers were come by.
 func (r *Report) notes() string {
-	clock := "at which this process saw it"
+	clock := "when this process saw it"
 	if r.Exact {
-		clock = "that the broker stamped on it in __consumer_offsets"
+		clock = "the broker's stamp in __consumer_offsets"
 	}
-	return "Lost: no result in the output topic, which was read back whole. Committed and scored again: a call\n" +
-		"that reached the service after a commit covered its record, by the arrival of the call and the time\n" +
-		"of the commit " + clock + ". Calls repeated: what a killed process had\n" +
-		"called for and not yet committed is called for again, at least once; nothing else may be.\n" +
+	return "Lost: no result in the output topic, which was read back whole.\n" +
+		"Committed and scored again: a call that reached the service after a commit had covered its\n" +
+		"record (time of the commit: " + clock + ").\n" +
+		"Calls repeated: what a killed process had called for and not yet committed is called for\n" +
+		"again. That is what at least once means; nothing else may be repeated.\n" +
 		Attribution
 }

@@ -297,6 +297,7 @@ func (r *run) look(ctx context.Context, at time.Duration) error {
 // close stops what runs and removes what was made; it can be called at any
 // point.
 func (r *run) close(ctx context.Context) error {
+	r.ending.Store(true)
 	var errs []error
 	for _, s := range r.sides {
 		if err := s.stop(r.schedule.Poll + 5*time.Second); err != nil && ctx.Err() == nil {

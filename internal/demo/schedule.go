@@ -49,7 +49,7 @@ func NewSchedule(length time.Duration, records int, sessionMin time.Duration) (S
 	// its rebalance and that of the newcomer can be told apart.
 	s.Replace = s.Kill + s.Session + at(2*time.Second)
 	s.Recover = max(s.Recover, s.Replace+at(5*time.Second))
-	s.GiveUp = max(s.Length, s.Recover+at(50*time.Second))
+	s.GiveUp = max(s.Length, s.Recover+at(45*time.Second))
 	return s, nil
 }
 
