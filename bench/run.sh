@@ -19,3 +19,7 @@ if [ "${KAFKA:-yes}" != no ] && command -v javac mvn >/dev/null; then
 fi
 echo "$(nproc) cores, load average $(cut -d' ' -f1 /proc/loadavg), $(go version | cut -d' ' -f3), $(date -u +%F)"
 go run ./bench/cost -rondo bin/rondo "${kafka[@]}" -secs "${SECS:-3}" -reps "${REPS:-3}" -run "${RUN:-}"
+
+echo
+echo "10,000 HTTP calls in flight in one process"
+go test -tags synctests -run '^$' -bench '^BenchmarkTenThousandCalls$' -benchtime 1x . | awk '/^BenchmarkTenThousandCalls/ { for (i = 3; i < NF; i += 2) if ($(i + 1) == "MB" || $(i + 1) == "B/call") print "  " $i, $(i + 1) } /FAIL|panic/ { print; bad = 1 } END { exit bad }'
