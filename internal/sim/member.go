@@ -134,7 +134,7 @@ func (m *member) close() {
 // stopped ends a member in an orderly way.
 func (m *member) stopped(leave bool) {
 	m.w.note(m, Stop, 0)
-	if leave && m.generation > 0 {
+	if leave && m.w.group.knows(m) {
 		m.cancel(tPollClock)
 		m.beating = false
 		m.alive = false

@@ -64,9 +64,15 @@ type world struct {
 // Run plays a scenario.
 func Run(sc Scenario) (Summary, []Event) {
 	sc = sc.withDefaults()
-	w := &world{sc: &sc}
+	w := newWorld(&sc)
+	w.play()
+	return w.sum, w.trace
+}
+
+func newWorld(sc *Scenario) *world {
+	w := &world{sc: sc}
 	w.parts = make([]partition, sc.Partitions)
-	feed(&sc, w.parts)
+	feed(sc, w.parts)
 	w.all = make([]member, len(sc.Members))
 	w.group.begin(w)
 	for i := range w.all {
@@ -74,7 +80,12 @@ func Run(sc Scenario) (Summary, []Event) {
 		m.begin(w, i)
 		m.schedule(tStart, sc.Members[i].Start)
 	}
-	for len(w.heap) > 0 && w.heap[0].at <= sc.For {
+	return w
+}
+
+// play fires one event after the other until the run is over.
+func (w *world) play() {
+	for len(w.heap) > 0 {
 		ev := w.pop()
 		w.now = ev.at
 		if ev.what == tGroup {
@@ -86,9 +97,8 @@ func Run(sc Scenario) (Summary, []Event) {
 			m.fire(&ev)
 		}
 	}
-	w.now = sc.For
+	w.now = w.sc.For
 	w.close()
-	return w.sum, w.trace
 }
 
 func (w *world) close() {
