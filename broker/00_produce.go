@@ -19,12 +19,16 @@ import (
 // broker without compression (KAFKA-18659).
 const firstProduce = 3
 
-// produce is a Produce request whose appends are under way.
+// produce is a Produce request whose appends are under way, with its answer.
 type produce struct {
 	rq   *request
-	resp *kmsg.ProduceResponse
+	resp kmsg.ProduceResponse
 	acks int16
 	left atomic.Int32 // answers still missing, and one for the handler
+
+	// The answer to the most common request, one batch, needs no more memory.
+	topics     [1]kmsg.ProduceResponseTopic
+	partitions [1]kmsg.ProduceResponseTopicPartition
 }
 
 // handleProduce hands every batch that is right to the journal and answers
@@ -33,15 +37,21 @@ type produce struct {
 // it cannot fill the memory.
 func (b *Broker) handleProduce(rq *request) {
 	msg := rq.msg.(*kmsg.ProduceRequest)
-	resp := kmsg.NewPtrProduceResponse()
-	resp.Topics = make([]kmsg.ProduceResponseTopic, len(msg.Topics))
-	p := &produce{rq: rq, resp: resp, acks: msg.Acks}
+	p := &produce{rq: rq, acks: msg.Acks}
+	resp := &p.resp
+	resp.Topics = p.topics[:]
+	if len(msg.Topics) != 1 {
+		resp.Topics = make([]kmsg.ProduceResponseTopic, len(msg.Topics))
+	}
 	p.left.Store(1)
 	c := b.catalog()
 	for i := range msg.Topics {
 		asked, answered := &msg.Topics[i], &resp.Topics[i]
 		answered.Topic, answered.TopicID = asked.Topic, asked.TopicID
-		answered.Partitions = make([]kmsg.ProduceResponseTopicPartition, len(asked.Partitions))
+		answered.Partitions = p.partitions[:]
+		if len(msg.Topics) != 1 || len(asked.Partitions) != 1 {
+			answered.Partitions = make([]kmsg.ProduceResponseTopicPartition, len(asked.Partitions))
+		}
 		var t *topic
 		missing := kerr.UnknownTopicOrPartition
 		if rq.version >= 13 {
@@ -70,7 +80,7 @@ func (p *produce) answered() {
 		return
 	}
 	if p.acks != 0 {
-		p.rq.reply(p.resp)
+		p.rq.reply(&p.resp)
 		return
 	}
 	for _, t := range p.resp.Topics {
@@ -136,9 +146,8 @@ func (b *Broker) produceTo(p *produce, msg *kmsg.ProduceRequest, t *topic, recor
 // checkShape checks what can be seen without the topic: exactly one whole
 // batch of magic 2, in a codec that the version may carry.
 func checkShape(records []byte, version int16) (wire.Header, *failure) {
-	invalid := &failure{code: kerr.InvalidRecord.Code}
 	if len(records) < 17 {
-		return wire.Header{}, invalid
+		return wire.Header{}, &failure{code: kerr.InvalidRecord.Code}
 	}
 	if size := int32(binary.BigEndian.Uint32(records[8:])); size < 14 {
 		return wire.Header{}, fail(kerr.CorruptMessage, "Record size %d is less than the minimum record overhead (14)", size)
@@ -151,7 +160,7 @@ func checkShape(records []byte, version int16) (wire.Header, *failure) {
 		return wire.Header{}, nil // without records, so checkBatch refuses it
 	}
 	if err != nil || h.Size() != len(records) {
-		return h, invalid
+		return h, &failure{code: kerr.InvalidRecord.Code}
 	}
 	if h.Codec() == 4 && version < 7 {
 		return h, &failure{code: kerr.UnsupportedCompressionType.Code}

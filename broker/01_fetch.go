@@ -55,7 +55,7 @@ func (b *Broker) handleFetch(rq *request) {
 	msg := rq.msg.(*kmsg.FetchRequest)
 	parts, session, e := b.sessions.context(msg, rq.at)
 	if e != nil {
-		rq.replyFrame(encodeFetch(rq, e.Code, 0, nil))
+		rq.replyFrames(encodeFetch(rq, e.Code, 0, nil))
 		return
 	}
 	f := &fetch{
@@ -212,11 +212,11 @@ func (w *parking) wake() {
 // reply answers, and remembers in the session what was told.
 func (f *fetch) reply(got []fetched) {
 	if f.session == nil {
-		f.rq.replyFrame(encodeFetch(f.rq, 0, 0, f.count(got)))
+		f.rq.replyFrames(encodeFetch(f.rq, 0, 0, f.count(got)))
 		return
 	}
 	answered := got[:0:0]
-	gave := map[*fetchPart]bool{}
+	var gave map[*fetchPart]bool
 	for _, r := range got {
 		p := r.part
 		changed := f.full || r.size > 0 || r.code != 0 || r.diverged || !p.told || p.watermark != r.watermark || p.start != r.start
@@ -225,12 +225,15 @@ func (f *fetch) reply(got []fetched) {
 			answered = append(answered, r)
 		}
 		if r.size > 0 {
+			if gave == nil {
+				gave = map[*fetchPart]bool{}
+			}
 			gave[p] = true
 		}
 	}
 	f.session.rotate(gave)
 	f.b.sessions.release(f.session)
-	f.rq.replyFrame(encodeFetch(f.rq, 0, f.session.id, f.count(answered)))
+	f.rq.replyFrames(encodeFetch(f.rq, 0, f.session.id, f.count(answered)))
 }
 
 func (f *fetch) count(got []fetched) []fetched {
@@ -244,7 +247,7 @@ func (f *fetch) count(got []fetched) []fetched {
 // from where the journal has them.
 func encodeFetch(rq *request, code int16, session int32, got []fetched) net.Buffers {
 	v := rq.version
-	e := fetchEncoder{flexible: rq.flexible, version: v, buf: make([]byte, wire.SizeBytes, 128+64*len(got))}
+	e := fetchEncoder{flexible: rq.flexible, version: v, buf: make([]byte, wire.SizeBytes, 128+96*len(got)), out: make(net.Buffers, 0, 1+3*len(got))}
 	e.buf = wire.AppendResponseHeader(e.buf, wire.Fetch, rq.correlationID, rq.flexible)
 	e.int32(0) // throttle time
 	if v >= 7 {

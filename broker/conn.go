@@ -41,6 +41,10 @@ type conn struct {
 	host   string
 	idle   time.Duration // connections.max.idle.ms
 	seen   time.Time     // when the read deadline was last moved
+	sent   time.Time     // when the write deadline was; belongs to who writes
+	out    net.Buffers   // reused by who writes
+	client string        // the last client id
+	head   [wire.SizeBytes]byte
 	served chan struct{} // one token: the queue has got shorter
 
 	mu       sync.Mutex
@@ -98,11 +102,10 @@ func (c *conn) loop() error {
 // readFrame reads one frame. Memory grows with what arrives, not with what the
 // size claims.
 func (c *conn) readFrame() ([]byte, error) {
-	var head [wire.SizeBytes]byte
-	if err := c.readIdle(head[:]); err != nil {
+	if err := c.readIdle(c.head[:]); err != nil {
 		return nil, err
 	}
-	size, err := wire.FrameSize(head, c.b.maxFrame)
+	size, err := wire.FrameSize(c.head, c.b.maxFrame)
 	if err != nil {
 		return nil, err
 	}
@@ -158,10 +161,11 @@ func (c *conn) busy() bool {
 
 // decode makes a request of a frame. An error closes the connection.
 func (c *conn) decode(frame []byte) (*request, error) {
-	h, body, err := wire.PeekHeader(frame)
+	h, body, err := wire.PeekHeader(frame, c.client)
 	if err != nil {
 		return nil, err
 	}
+	c.client = h.ClientID
 	row, ok := c.b.table[h.Key]
 	if !ok {
 		return nil, fmt.Errorf("read request: API key %d version %d is not served: %w", h.Key, h.Version, wire.ErrFrame)
@@ -262,11 +266,15 @@ func (c *conn) answered(rq *request, a answer) {
 func (c *conn) write() {
 	for {
 		c.mu.Lock()
-		var out net.Buffers
+		out := c.out[:0]
 		closing, n := false, 0
 		for ; n < len(c.queue) && c.queue[n].done && !closing; n++ {
-			out = append(out, c.queue[n].answer.frame...)
-			closing = c.queue[n].answer.close
+			a := &c.queue[n].answer
+			if a.frame != nil {
+				out = append(out, a.frame)
+			}
+			out = append(out, a.frames...)
+			closing = a.close
 		}
 		if n == 0 || c.gone {
 			c.writing = false
@@ -292,16 +300,28 @@ func (c *conn) write() {
 	}
 }
 
-func (c *conn) send(out net.Buffers) error {
+// send writes with one system call what is in out, and keeps its array.
+func (c *conn) send(out net.Buffers) (err error) {
+	c.out = out
 	if len(out) == 0 {
 		return nil
 	}
-	if c.idle > 0 {
-		if err := c.nc.SetWriteDeadline(time.Now().Add(c.idle)); err != nil {
+	if now := time.Now(); c.idle > 0 && now.Sub(c.sent) > c.idle/8 {
+		c.sent = now
+		if err := c.nc.SetWriteDeadline(now.Add(c.idle)); err != nil {
 			return err
 		}
 	}
-	n, err := out.WriteTo(c.nc)
+	var n int64
+	if len(out) == 1 {
+		var m int
+		m, err = c.nc.Write(out[0])
+		n = int64(m)
+	} else {
+		n, err = c.out.WriteTo(c.nc)
+	}
+	clear(out)
+	c.out = out[:0]
 	c.b.stats.bytesOut.Add(n)
 	return err
 }

@@ -34,8 +34,9 @@ type request struct {
 
 // answer is what leaves for a request.
 type answer struct {
-	frame net.Buffers // the response with its size in front; nil: say nothing
-	close bool        // hang up instead
+	frame  []byte      // the response with its size in front; nil: say nothing,
+	frames net.Buffers // or the response in pieces
+	close  bool        // hang up instead
 }
 
 // reply answers the request. It may be called from any goroutine, at once or
@@ -43,18 +44,18 @@ type answer struct {
 // afterwards.
 func (rq *request) reply(resp kmsg.Response) {
 	resp.SetVersion(rq.version)
-	rq.finish(answer{frame: net.Buffers{rq.encode(resp)}})
+	rq.finish(answer{frame: rq.encode(resp)})
 }
 
 // replyVersion is reply in another version than the one that was asked in.
 func (rq *request) replyVersion(resp kmsg.Response, version int16) {
 	resp.SetVersion(version)
-	rq.finish(answer{frame: net.Buffers{rq.encode(resp)}})
+	rq.finish(answer{frame: rq.encode(resp)})
 }
 
-// replyFrame answers with a response that the handler has encoded itself, size
+// replyFrames answers with a response that the handler has encoded itself, size
 // and header included.
-func (rq *request) replyFrame(frame net.Buffers) { rq.finish(answer{frame: frame}) }
+func (rq *request) replyFrames(frames net.Buffers) { rq.finish(answer{frames: frames}) }
 
 // drop closes the connection: the protocol has no answer.
 func (rq *request) drop() { rq.finish(answer{close: true}) }

@@ -37,8 +37,10 @@ type RequestHeader struct {
 }
 
 // PeekHeader reads the first four fields without the flexible part, which
-// needs the table of versions. It returns what follows the client id.
-func PeekHeader(b []byte) (h RequestHeader, rest []byte, err error) {
+// needs the table of versions. It returns what follows the client id. A client
+// repeats its id with every request: last is the one before, which is used
+// again if it is the same.
+func PeekHeader(b []byte, last string) (h RequestHeader, rest []byte, err error) {
 	if len(b) < 10 {
 		return h, nil, fmt.Errorf("read request header: %d bytes: %w", len(b), ErrFrame)
 	}
@@ -53,7 +55,9 @@ func PeekHeader(b []byte) (h RequestHeader, rest []byte, err error) {
 	if int(n) > len(b) {
 		return h, nil, fmt.Errorf("read request header: a client id of %d bytes in %d: %w", n, len(b), ErrFrame)
 	}
-	h.ClientID = string(b[:n])
+	if h.ClientID = last; string(b[:n]) != last {
+		h.ClientID = string(b[:n])
+	}
 	return h, b[n:], nil
 }
 

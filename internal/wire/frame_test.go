@@ -39,7 +39,7 @@ func TestPeekHeader(t *testing.T) {
 					f = kmsg.NewRequestFormatter()
 				}
 				frame := f.AppendRequest(nil, req, 42)
-				h, rest, err := PeekHeader(frame[SizeBytes:])
+				h, rest, err := PeekHeader(frame[SizeBytes:], "rondo")
 				want := RequestHeader{Key: a.Key, Version: v, CorrelationID: 42, ClientID: client}
 				if err != nil || h != want {
 					t.Fatalf("%v version %d: %+v, %v; want %+v", a, v, h, err, want)
@@ -82,7 +82,7 @@ func FuzzHeader(f *testing.F) {
 	f.Add([]byte{0, 18, 0, 0, 0, 0, 0, 1, 0x0f, 0xff, 'a'})
 	f.Add([]byte{0, 3, 0, 12, 0, 0, 0, 1, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x0f, 1, 1, 1})
 	f.Fuzz(func(t *testing.T, b []byte) {
-		h, rest, err := PeekHeader(b)
+		h, rest, err := PeekHeader(b, "c")
 		if err != nil {
 			if !errors.Is(err, ErrFrame) {
 				t.Fatalf("error %v is not ErrFrame", err)
