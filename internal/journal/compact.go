@@ -379,7 +379,7 @@ func (k *keeper) eachBatchFrom(p *Partition, s segment, begin indexEntry, f func
 	}
 	defer k.files.release(h)
 	w := &window{file: h.file, end: s.size}
-	inOrder := order{s: s, next: begin.offset}
+	inOrder := orderFrom(s, begin)
 	for pos := begin.pos; pos < s.size; {
 		b, err := w.at(pos, wire.HeaderSize)
 		if err == nil && len(b) == wire.HeaderSize {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -150,6 +151,9 @@ func TestEveryByteOfTheDisk(t *testing.T) {
 // thing that may lose records silently, since nothing is left to tell that there
 // was more.
 func FuzzRecovery(f *testing.F) {
+	for i := range uint8(8) {
+		f.Add(i, 76, []byte("000000\xe4\x96"), false)
+	}
 	f.Add(uint8(0), 40, []byte("x"), false)
 	f.Add(uint8(1), 0, []byte{}, true)
 	f.Add(uint8(2), 100, bytes.Repeat([]byte{0}, 64), false)
@@ -159,6 +163,7 @@ func FuzzRecovery(f *testing.F) {
 	for path := range disk.Files() {
 		paths = append(paths, path)
 	}
+	slices.Sort(paths)
 	f.Fuzz(func(t *testing.T, file uint8, at int, b []byte, cut bool) {
 		m := copyOf(disk)
 		path := paths[int(file)%len(paths)]

@@ -214,7 +214,7 @@ func (p *Partition) readSegment(s segment, from int64, maxBytes int, minOne bool
 		return nil, err
 	}
 	defer p.l.k.files.release(h)
-	pos, inOrder := begin.pos, order{s: s, next: begin.offset}
+	pos, inOrder := begin.pos, orderFrom(s, begin)
 	for chunk := int64(max(maxBytes, 0)) + indexStep; pos < s.size; {
 		buf := make([]byte, min(chunk, s.size-pos))
 		if _, err := h.file.ReadAt(buf, pos); err != nil {

@@ -99,8 +99,8 @@ func (p *Partition) searchIndex(s segment, below func(indexEntry) bool) (indexEn
 		}
 		return false
 	})
-	if err == nil && (found.pos < 0 || found.pos >= s.size) {
-		err = fmt.Errorf("%w: index %s points to %d of %d bytes: restore it from a copy", ErrCorrupt, h.path, found.pos, s.size)
+	if err == nil && (found.pos < 0 || found.pos >= s.size || found.offset != -1 && (found.offset < s.base || found.offset > s.last)) {
+		err = fmt.Errorf("%w: index %s points to byte %d of %d for offset %d: restore it from a copy", ErrCorrupt, h.path, found.pos, s.size, found.offset)
 	}
 	return found, err
 }
@@ -109,16 +109,22 @@ func (p *Partition) searchIndex(s segment, below func(indexEntry) bool) (indexEn
 // does not cover its offset, but its neighbours tell: only compaction leaves
 // holes.
 type order struct {
-	s    segment
-	next int64 // the offset of the next batch; -1: not known
+	s     segment
+	next  int64 // the offset of the next batch; -1: not known
+	exact bool  // the next batch has just that offset
+}
+
+// orderFrom begins where an index entry points to.
+func orderFrom(s segment, e indexEntry) order {
+	return order{s: s, next: e.offset, exact: e.offset >= 0}
 }
 
 func (o *order) check(base, last int64) error {
 	switch {
-	case o.s.gen == 0 && o.next >= 0 && base != o.next, base < o.next, base < o.s.base, last > o.s.last:
+	case o.exact && base != o.next, base < o.next, base < o.s.base, last > o.s.last:
 		return fmt.Errorf("%w: a batch with offsets %d to %d where %d was to come", ErrCorrupt, base, last, o.next)
 	}
-	o.next = last + 1
+	o.next, o.exact = last+1, o.s.gen == 0
 	return nil
 }
 
