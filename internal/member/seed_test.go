@@ -42,6 +42,31 @@ func TestSeeds(t *testing.T) {
 	}
 }
 
+// The same for members that behave as the Java client. They promise less (a
+// thread that is busy does not know that its lease is gone), but whatever
+// happens they come back.
+func TestSeedsInPoll(t *testing.T) {
+	for seed := range *seeds / 10 {
+		w := newWorld(seed, group.Config{InitialRebalanceDelay: time.Duration(seed%3) * time.Second})
+		w.quiet, w.inPoll = seed != *replay, true
+		w.latency = time.Duration(1+w.rng.IntN(70)) * time.Millisecond
+		w.topics["in"] = 1 + int32(w.rng.IntN(12))
+		for range 40 {
+			w.mischief(false)
+			w.advance(time.Duration(w.rng.IntN(20000)) * time.Millisecond)
+		}
+		w.latency = time.Millisecond
+		w.calm()
+		w.settled(false)
+		if len(w.faults) > 0 {
+			t.Errorf("seed %d (-replay tells its story):\n%v", seed, w.faults)
+			if seed == *replay {
+				t.Log(w.paper.String())
+			}
+		}
+	}
+}
+
 // living are the applications that run.
 func (w *world) living() (out []*application) {
 	for _, name := range w.names {
@@ -95,7 +120,7 @@ func (w *world) mischief(eager bool) {
 	case roll < 95:
 		w.step(a, Asked{Reason: "asked to"})
 	default:
-		if len(a.owned) > 0 {
+		if len(a.owned) > 0 && !w.inPoll {
 			p := a.owned[w.rng.IntN(len(a.owned))]
 			a.works = append(a.works, openWork{Work{p.Topic, p.Partition, 1, "call"}, w.now})
 		}
@@ -112,7 +137,13 @@ func (w *world) newcomer(eager bool) {
 	if w.rng.IntN(3) == 0 {
 		cfg.InstanceID = "i" + name
 	}
-	w.join(name, cfg).drain = time.Duration(w.rng.IntN(30000)) * time.Millisecond
+	cfg.InPoll = w.inPoll
+	a := w.join(name, cfg)
+	a.drain = time.Duration(w.rng.IntN(30000)) * time.Millisecond
+	if w.inPoll {
+		a.thread = &thread{n: 1, call: time.Duration(1+w.rng.IntN(40)) * time.Second}
+		a.thread.poll(w, a)
+	}
 }
 
 // calm heals everything and lets it settle.
@@ -122,10 +153,17 @@ func (w *world) calm() {
 	}
 	for _, a := range w.living() {
 		a.cut = false
-		a.works = nil
+		if !w.inPoll {
+			a.works = nil
+		}
 	}
 	if len(w.living()) == 0 {
 		w.newcomer(false)
+	}
+	for _, a := range w.living() {
+		if a.thread != nil {
+			a.thread.call = 0
+		}
 	}
 	w.advance(10 * time.Minute)
 }

@@ -16,7 +16,7 @@ type thread struct {
 }
 
 func (t *thread) poll(w *world, a *application) {
-	if a.gone {
+	if a.gone || a.core.State() == Stopped {
 		return
 	}
 	t.polls++
@@ -70,7 +70,7 @@ func (t *thread) decide(w *world, a *application, err error) {
 	case err == ErrRebalancing:
 		t.n++
 	}
-	if late || err != nil && err != ErrRebalancing {
+	if late || t.call == 0 || len(a.owned) == 0 || err != nil && err != ErrRebalancing {
 		t.poll(w, a)
 		return
 	}

@@ -41,6 +41,7 @@ type world struct {
 
 	paper  strings.Builder
 	quiet  bool
+	inPoll bool                      // newcomers behave as the Java client
 	holder map[TopicPartition]string // who works on a partition, in truth
 	faults []string                  // broken promises
 	ended  []cause.Event
