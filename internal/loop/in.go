@@ -12,9 +12,11 @@ type (
 	// Started is the first input: the thread has subscribed.
 	Started struct{}
 
-	// Polled ends an act Poll. Within one poll things happen in this order:
-	// partitions are lost or revoked, new ones assigned, tasks handed over,
-	// records delivered.
+	// Polled ends an act Poll. What is in it is taken in this order: tasks are
+	// lost or revoked, new ones assigned, tasks handed over, records
+	// delivered. When more than one rebalance went through in one poll, the
+	// shell reports their sum: a task that was given and taken again is not
+	// mentioned.
 	Polled struct {
 		Lost        bool       // all tasks were lost: the poll found that the member had been evicted
 		Revoked     []TaskID   // tasks taken away; the shell has committed and closed them

@@ -100,6 +100,7 @@ type shell struct {
 
 type laneState struct {
 	queued, flying int
+	early          int // finished by the burst that has not reported yet
 	bursting       bool
 	until          time.Time
 	paused         bool
@@ -180,16 +181,20 @@ func (s *shell) act() {
 		l.queued += n
 		s.step(loop.Fetched{Task: id, N: n})
 	case what <= 5 && l.bursting:
-		ran := rapid.IntRange(0, min(l.queued, s.window-l.flying)).Draw(s.t, "ran")
-		done := rapid.IntRange(0, l.flying+ran).Draw(s.t, "done")
+		ran := l.early + rapid.IntRange(0, min(l.queued-l.early, s.window-l.flying)).Draw(s.t, "ran")
+		done := rapid.IntRange(0, l.flying+ran-l.early).Draw(s.t, "done")
 		l.bursting = false
 		l.queued -= ran
-		l.flying += ran - done
+		l.flying += ran - l.early - done
+		l.early = 0
 		s.step(loop.BurstEnded{Task: id, Ran: ran, Finished: done, Blocked: l.flying == s.window})
 	case what <= 7 && l.flying > 0:
 		n := rapid.IntRange(1, l.flying).Draw(s.t, "finished")
 		l.flying -= n
 		s.step(loop.Finished{Task: id, N: n})
+	case what == 7 && l.bursting && l.queued > l.early:
+		l.early++
+		s.step(loop.Finished{Task: id, N: 1})
 	case what == 8 && s.committing:
 		s.committing = false
 		s.step(loop.CommitDone{Err: rapid.Bool().Draw(s.t, "fails")})

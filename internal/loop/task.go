@@ -30,7 +30,7 @@ type Settings struct {
 	MaxPollInterval time.Duration // max.poll.interval.ms, default 5 min
 	CommitInterval  time.Duration // commit.interval.ms, default 30 s
 	PollTimeout     time.Duration // poll.ms, default 100 ms (Streams42)
-	MaxPollRecords  int           // max.poll.records, default 1000 (Kafka Streams' own default)
+	MaxPollRecords  int           // max.poll.records, default 1000 as in Kafka Streams; kept by the shell of the consumer
 	BufferedRecords int           // buffered.records.per.partition, default 1000
 	Burst           time.Duration // how long one lane runs before the clocks are looked at, default 100 ms (PerCall)
 	Punctuates      bool          // the topology has punctuations: Streams42 asks for them once a pass

@@ -24,6 +24,11 @@
 // then gives each member session.timeout.ms to be heard of again. Partitions
 // move cooperatively: first revoked, then, in a follow-up generation, given.
 //
+// The coordinator is one type, group, that the members meet through six
+// methods (join, sync, remove, expire, knows, accepts) and answer timers. The
+// core of package group can take its place there when a scenario needs more of
+// the protocol than its clocks and orders.
+//
 // Heartbeats are not events: while a member's heartbeats are on, its session
 // clock is not armed; what a heartbeat would tell it is scheduled for the time
 // of the next beat.
