@@ -145,6 +145,10 @@ type Core struct {
 	overtakenAt                   time.Time // first beat that knew a later generation than the join under way
 	quick                         int       // quick beats left
 
+	farewell   *kmsg.LeaveGroupRequest // the leave under way, to repeat it
+	leaveDue   time.Time
+	leaveFails int
+
 	leader     bool
 	candidates []Candidate      // to place, while the partition counts are fetched
 	watched    []string         // topics of the whole group
@@ -172,7 +176,7 @@ func NewCore(cfg CoreConfig, rng *rand.Rand) *Core {
 func (c *Core) Step(now time.Time, in In) Out {
 	c.out = Out{}
 	if c.phase == Stopped {
-		c.stepStopped(in)
+		c.stepStopped(now, in)
 		return c.out
 	}
 	switch in := in.(type) {
@@ -212,6 +216,7 @@ func (c *Core) advance(now time.Time) {
 	c.checkPoll(now)
 	c.checkDrains(now)
 	c.checkTimeouts(now)
+	c.checkLeave(now)
 	switch c.phase {
 	case Unjoined, Stable:
 		if c.joinAllowed(now) {
@@ -237,7 +242,7 @@ func (c *Core) advance(now time.Time) {
 // Next is when the core wants a Tick.
 func (c *Core) Next() (time.Time, bool) {
 	if c.phase == Stopped {
-		return time.Time{}, false
+		return c.leaveDue, !c.leaveDue.IsZero()
 	}
 	var next time.Time
 	at := func(t time.Time) {
@@ -251,6 +256,7 @@ func (c *Core) Next() (time.Time, bool) {
 	if c.cfg.InPoll && c.beating() {
 		at(c.poll.last.Add(c.cfg.MaxPoll))
 	}
+	at(c.leaveDue)
 	for _, d := range c.drains {
 		at(d.deadline)
 	}
@@ -368,31 +374,36 @@ func (c *Core) replied(now time.Time, in Replied) {
 	case c.meta.seq:
 		c.metaReplied(now, in)
 	case c.leave.seq:
-		c.leave = flight{}
-		c.joinDue = now
-	}
-}
-
-// stepStopped only lets the farewell finish.
-func (c *Core) stepStopped(in In) {
-	r, ok := in.(Replied)
-	if !ok {
-		return
-	}
-	switch r.Seq {
-	case c.leave.seq:
-		c.leave = flight{}
-	case c.join.seq:
-		// The first join was in flight when we closed: the id that the
-		// coordinator has just made would block the group's next join phase
-		// until its session runs out (KIP-394), so give it back.
-		c.join = flight{}
-		if resp, ok := r.Resp.(*kmsg.JoinGroupResponse); ok && resp.MemberID != "" {
-			c.memberID = resp.MemberID
-			c.leave = c.send(time.Time{}, c.leaveRequest(reasonClose), nil)
+		if c.leaveReplied(now, in) {
+			c.joinDue = now
 		}
 	}
 }
 
+// stepStopped only lets the farewell finish.
+func (c *Core) stepStopped(now time.Time, in In) {
+	switch in := in.(type) {
+	case Replied:
+		switch in.Seq {
+		case 0:
+		case c.leave.seq:
+			c.leaveReplied(now, in)
+		case c.join.seq:
+			// The first join was in flight when we closed: the id that the
+			// coordinator has just made would block the group's next join phase
+			// until its session runs out (KIP-394), so give it back.
+			c.join = flight{}
+			if resp, ok := in.Resp.(*kmsg.JoinGroupResponse); ok && resp.MemberID != "" {
+				c.memberID = resp.MemberID
+				c.sendLeave(now, c.leaveRequest(reasonClose))
+			}
+		}
+	case Tick:
+		c.checkLeave(now)
+	}
+}
+
 // Leaving says whether the core still waits for the end of its farewell.
-func (c *Core) Leaving() bool { return c.leave.seq != 0 || c.join.seq != 0 }
+func (c *Core) Leaving() bool {
+	return c.leave.seq != 0 || c.join.seq != 0 || !c.leaveDue.IsZero()
+}

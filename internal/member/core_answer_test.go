@@ -305,6 +305,26 @@ func TestCloseDuringFirstJoin(t *testing.T) {
 	}
 }
 
+// A leave that meets a coordinator which has moved is repeated; one that is
+// answered, or refused for good, is not.
+func TestLeaveIsRepeated(t *testing.T) {
+	d := newDesk(t, nil).stable()
+	d.step(Closing{Reason: "going"})
+	for i, code := range []int16{kerr.NotCoordinator.Code, kerr.CoordinatorLoadInProgress.Code, kerr.UnknownMemberID.Code} {
+		req, seq := take[*kmsg.LeaveGroupRequest](d)
+		if *req.Members[0].Reason != "going" || !d.core.Leaving() {
+			t.Errorf("leave %d: %q", i, *req.Members[0].Reason)
+		}
+		resp := kmsg.NewPtrLeaveGroupResponse()
+		resp.ErrorCode = code
+		d.answer(seq, resp)
+		d.pass(time.Second)
+	}
+	if d.core.Leaving() || len(d.sent) != 0 {
+		t.Errorf("still leaving: %v", d.sent)
+	}
+}
+
 // A reason is cut where Kafka would cut it, and the eviction's begins with the
 // prefix by which it is known.
 func TestReasons(t *testing.T) {

@@ -289,7 +289,7 @@ func (c *Core) closing(now time.Time, reason string) {
 	c.drop(&c.beat)
 	c.drop(&c.meta)
 	if c.memberID != "" && c.cfg.InstanceID == "" {
-		c.leave = c.send(now, c.leaveRequest(reason), nil)
+		c.sendLeave(now, c.leaveRequest(reason))
 	}
 	c.owned, c.drains = nil, nil
 	c.generation, c.phase, c.why = -1, Stopped, ""

@@ -95,7 +95,9 @@ type Revoke struct {
 }
 
 // Lost says that partitions are gone, now: another member may own them
-// already. Work on them must not be committed.
+// already. Work on them must not be committed; its contexts are the
+// application's to cut (the poll clock cuts them at their own age, without
+// costing another lease).
 type Lost struct {
 	Partitions []TopicPartition
 	Cause      error

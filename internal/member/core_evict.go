@@ -3,6 +3,9 @@ package member
 import (
 	"fmt"
 	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 const (
@@ -11,6 +14,8 @@ const (
 	// leaveWait is how long a rejoin waits for the answer to the leave before
 	// it; the two may cross, it is only quieter in order.
 	leaveWait = time.Second
+	// maxLeaves is how often a leave is repeated: about ten seconds long.
+	maxLeaves = 12
 	// javaRequestTimeout is request.timeout.ms of the Java consumer, which
 	// bounds its SyncGroup (InPoll only).
 	javaRequestTimeout = 30 * time.Second
@@ -55,12 +60,39 @@ func (c *Core) evict(now time.Time, w Work, age time.Duration) {
 		if w != (Work{}) {
 			reason = PollClockReason + fmt.Sprintf("%s has run for %s", w, age.Round(time.Millisecond))
 		}
-		c.leave = c.send(now, c.leaveRequest(reason), nil)
+		c.sendLeave(now, c.leaveRequest(reason))
 	}
 	c.reset(now, cause, false, reasonEvicted)
 	if c.leave.seq != 0 {
 		c.joinDue = now.Add(leaveWait)
 	}
+}
+
+// sendLeave says goodbye, and again when the coordinator is away or has moved:
+// a goodbye that is lost holds up the others until the session runs out.
+func (c *Core) sendLeave(now time.Time, req *kmsg.LeaveGroupRequest) {
+	c.farewell, c.leaveDue, c.leaveFails = req, time.Time{}, 0
+	c.leave = c.send(now, req, nil)
+}
+
+// leaveReplied says whether the farewell is over.
+func (c *Core) leaveReplied(now time.Time, in Replied) bool {
+	c.leave = flight{}
+	resp, ok := in.Resp.(*kmsg.LeaveGroupResponse)
+	if ok && !retriable(kerr.ErrorForCode(resp.ErrorCode)) || c.leaveFails == maxLeaves {
+		return true
+	}
+	c.leaveFails++
+	c.leaveDue = now.Add(c.backoff(c.leaveFails))
+	return false
+}
+
+func (c *Core) checkLeave(now time.Time) {
+	if c.leaveDue.IsZero() || now.Before(c.leaveDue) {
+		return
+	}
+	c.leaveDue = time.Time{}
+	c.leave = c.send(now, c.farewell, nil)
 }
 
 // strikeRecord counts how often a record held the poll clock until it fired.
