@@ -26,6 +26,7 @@ const module = "github.com/rondo-streams/rondo"
 var floor = map[string]int{
 	"cmd/rondo":         90,
 	"internal/demo":     85,
+	"internal/crash":    85,
 	"internal/lab":      80,
 	"internal/web":      75,
 	"internal/pipeline": 75,
