@@ -51,6 +51,7 @@ type Broker struct {
 // broker runs until Close, or until ctx is done. Errors name the setting or
 // the file that is at fault.
 func Start(ctx context.Context, c Config) (*Broker, error) {
+	began := time.Now()
 	b := &Broker{config: c, conns: map[*conn]struct{}{}}
 	if err := b.configure(); err != nil {
 		return nil, &ConfigError{err}
@@ -60,6 +61,9 @@ func Start(ctx context.Context, c Config) (*Broker, error) {
 	}
 	b.running.Add(1)
 	go b.accept()
+	now := b.catalog()
+	b.log.Info("broker started", "listen", b.listener.Addr().String(), "advertised", b.Addr(), "node_id", b.config.NodeID, "cluster_id", now.clusterID,
+		"dir", b.config.Dir, "topics", len(now.byName), "took", time.Since(began).Round(time.Millisecond))
 	detach := context.AfterFunc(ctx, func() { b.Close() }) //nolint:errcheck // Close keeps its error for the caller of Close
 	b.mu.Lock()
 	b.detach = detach

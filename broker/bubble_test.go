@@ -22,6 +22,79 @@ func bubbleBroker(t *testing.T, n *memnet.Net) *Broker {
 	})
 }
 
+// pair is a group of two members, one and two, that share topic t with four
+// partitions.
+type pair struct {
+	t       *testing.T
+	net     *memnet.Net
+	admin   *kgo.Client
+	stop    context.CancelFunc
+	running sync.WaitGroup
+
+	mu   sync.Mutex
+	seen map[string]map[int32]bool // partitions that gave records since the last look
+}
+
+func newPair(t *testing.T, n *memnet.Net) *pair {
+	p := &pair{t: t, net: n, seen: map[string]map[int32]bool{"one": {}, "two": {}}}
+	p.admin = p.client("admin", kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	create := kmsg.NewPtrCreateTopicsRequest()
+	create.Topics = []kmsg.CreateTopicsRequestTopic{{Topic: "t", NumPartitions: 4, ReplicationFactor: 1}}
+	if _, err := create.RequestWith(t.Context(), p.admin); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	p.stop = stop
+	for _, name := range []string{"one", "two"} {
+		cl := p.client(name, kgo.ConsumerGroup("g"), kgo.ConsumeTopics("t"), kgo.Balancers(kgo.CooperativeStickyBalancer()))
+		p.running.Go(func() {
+			for ctx.Err() == nil {
+				cl.PollFetches(ctx).EachRecord(func(r *kgo.Record) {
+					p.mu.Lock()
+					p.seen[name][r.Partition] = true
+					p.mu.Unlock()
+				})
+			}
+			cl.Close()
+		})
+	}
+	return p
+}
+
+func (p *pair) client(name string, opts ...kgo.Opt) *kgo.Client {
+	cl, err := kgo.NewClient(append([]kgo.Opt{
+		kgo.SeedBrokers("127.0.0.1:9092"), kgo.ClientID(name), kgo.Dialer(p.net.Dialer(name)), kgo.ProducerBatchCompression(kgo.NoCompression()),
+	}, opts...)...)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return cl
+}
+
+// look sends a record to each partition and tells how many of them each member
+// consumes within a second.
+func (p *pair) look() string {
+	p.mu.Lock()
+	clear(p.seen["one"])
+	clear(p.seen["two"])
+	p.mu.Unlock()
+	for i := range 4 {
+		if err := p.admin.ProduceSync(p.t.Context(), &kgo.Record{Topic: "t", Partition: int32(i), Value: []byte("x")}).FirstErr(); err != nil {
+			p.t.Fatal(err)
+		}
+	}
+	time.Sleep(time.Second)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return fmt.Sprintf("one %d, two %d", len(p.seen["one"]), len(p.seen["two"]))
+}
+
+func (p *pair) close() {
+	p.stop()
+	p.running.Wait()
+	p.admin.Close()
+}
+
 // With Kafka's own delays and time-outs, in virtual time: two members of a
 // group share four partitions; one is cut off from the network; when its
 // session of 45 s is over the other has all four, and the broker says why.
@@ -30,65 +103,19 @@ func TestCutOffMember(t *testing.T) {
 		n := memnet.New(time.Millisecond)
 		b := bubbleBroker(t, n)
 		defer b.Close() //nolint:errcheck // the harness looks again
-		kgoOn := func(name string, opts ...kgo.Opt) *kgo.Client {
-			cl, err := kgo.NewClient(append([]kgo.Opt{
-				kgo.SeedBrokers("127.0.0.1:9092"), kgo.ClientID(name), kgo.Dialer(n.Dialer(name)), kgo.ProducerBatchCompression(kgo.NoCompression()),
-			}, opts...)...)
-			if err != nil {
-				t.Fatal(err)
-			}
-			return cl
-		}
-		admin := kgoOn("admin", kgo.RecordPartitioner(kgo.ManualPartitioner()))
-		defer admin.Close()
-		create := kmsg.NewPtrCreateTopicsRequest()
-		create.Topics = []kmsg.CreateTopicsRequestTopic{{Topic: "t", NumPartitions: 4, ReplicationFactor: 1}}
-		if _, err := create.RequestWith(t.Context(), admin); err != nil {
-			t.Fatal(err)
-		}
-		ctx, stop := context.WithCancel(t.Context())
-		var mu sync.Mutex
-		seen := map[string]map[int32]bool{"one": {}, "two": {}} // partitions that gave records since the last look
-		var running sync.WaitGroup
-		for name := range seen {
-			cl := kgoOn(name, kgo.ConsumerGroup("g"), kgo.ConsumeTopics("t"), kgo.Balancers(kgo.CooperativeStickyBalancer()))
-			running.Go(func() {
-				for ctx.Err() == nil {
-					cl.PollFetches(ctx).EachRecord(func(r *kgo.Record) {
-						mu.Lock()
-						seen[name][r.Partition] = true
-						mu.Unlock()
-					})
-				}
-				cl.Close()
-			})
-		}
-		look := func() string {
-			mu.Lock()
-			clear(seen["one"])
-			clear(seen["two"])
-			mu.Unlock()
-			for i := range 4 {
-				if err := admin.ProduceSync(ctx, &kgo.Record{Topic: "t", Partition: int32(i), Value: []byte("x")}).FirstErr(); err != nil {
-					t.Fatal(err)
-				}
-			}
-			time.Sleep(time.Second)
-			mu.Lock()
-			defer mu.Unlock()
-			return fmt.Sprintf("one %d, two %d", len(seen["one"]), len(seen["two"]))
-		}
+		p := newPair(t, n)
+		defer p.close()
 		time.Sleep(20 * time.Second)
-		if got := look(); got != "one 2, two 2" {
+		if got := p.look(); got != "one 2, two 2" {
 			t.Errorf("both there: %s", got)
 		}
 		n.Cut("two")
 		time.Sleep(40 * time.Second)
-		if got := look(); got != "one 2, two 0" {
+		if got := p.look(); got != "one 2, two 0" {
 			t.Errorf("cut off for 40 s: %s", got)
 		}
 		time.Sleep(15 * time.Second)
-		if got := look(); got != "one 4, two 0" {
+		if got := p.look(); got != "one 4, two 0" {
 			t.Errorf("cut off for 56 s: %s", got)
 		}
 		found := false
@@ -99,8 +126,6 @@ func TestCutOffMember(t *testing.T) {
 			t.Errorf("rebalances by cause %v, events %v", b.Stats().Rebalances, b.Events())
 		}
 		n.Heal("two")
-		stop()
-		running.Wait()
 	})
 }
 
