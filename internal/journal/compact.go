@@ -56,6 +56,7 @@ type compactionPlan struct {
 	dirty    int64     // bytes
 	due      bool
 	start    int64
+	cleaned  int64
 	settings Settings
 }
 
@@ -63,7 +64,7 @@ type compactionPlan struct {
 // segment, none with records younger than min.compaction.lag.ms, and only when
 // min.cleanable.dirty.ratio or max.compaction.lag.ms says so.
 func (p *Partition) compaction(now int64) compactionPlan {
-	c := compactionPlan{start: p.start, settings: p.settings}
+	c := compactionPlan{start: p.start, cleaned: p.cleaned, settings: p.settings}
 	if !p.settings.Compact || p.removed || len(p.segments) < 2 {
 		return c
 	}
@@ -97,6 +98,9 @@ func (k *keeper) compact(p *Partition, c compactionPlan, now int64) (done bool, 
 	end := c.segments[len(c.segments)-1].last + 1
 	for _, s := range c.segments[c.from:] {
 		err := k.eachBatch(p, s, func(h wire.Header, batch []byte) error {
+			if h.LastOffset() < c.cleaned {
+				return nil // an earlier pass has seen it
+			}
 			if len(keys) >= k.l.cfg.CleanerKeys {
 				end = h.BaseOffset
 				return errKeysFull
@@ -113,6 +117,9 @@ func (k *keeper) compact(p *Partition, c compactionPlan, now int64) (done bool, 
 	w := compactor{k: k, p: p, plan: c, keys: keys, now: now}
 	if err := w.rewrite(); err != nil {
 		w.abort()
+		if errors.Is(err, ErrRemoved) || errors.Is(err, ErrClosed) {
+			return true, nil
+		}
 		return false, err
 	}
 	p.mu.Lock()
@@ -209,6 +216,12 @@ func (w *compactor) yield(n int) error {
 		return nil
 	}
 	w.since = 0
+	w.p.mu.Lock()
+	removed := w.p.removed
+	w.p.mu.Unlock()
+	if removed {
+		return ErrRemoved
+	}
 	if w.k.stopping() {
 		return ErrClosed
 	}

@@ -59,19 +59,7 @@ func TestConcurrency(t *testing.T) {
 	for _, p := range parts {
 		readers.Go(func() { follow(t, p, total) })
 	}
-	group.Go(func() {
-		for range 20 {
-			for _, p := range parts[1:] {
-				if _, err := p.DeleteRecords(p.HighWatermark() / 4); err != nil {
-					t.Error(err)
-				}
-			}
-			s := parts[0].Settings()
-			s.Compact = !s.Compact
-			parts[0].Configure(s)
-			time.Sleep(2 * time.Millisecond)
-		}
-	})
+	group.Go(func() { disturb(t, parts) })
 	group.Wait()
 	readers.Wait()
 	if err := l.Close(); err != nil {
@@ -87,6 +75,21 @@ func TestConcurrency(t *testing.T) {
 			t.Errorf("partition %d has %d records, %d were acknowledged", i, p.HighWatermark(), acked[i].Load())
 		}
 		follow(t, p, total)
+	}
+}
+
+// disturb deletes records, and turns compaction on and off.
+func disturb(t *testing.T, parts []*Partition) {
+	for range 20 {
+		for _, p := range parts[1:] {
+			if _, err := p.DeleteRecords(p.HighWatermark() / 4); err != nil {
+				t.Error(err)
+			}
+		}
+		s := parts[0].Settings()
+		s.Compact = !s.Compact
+		parts[0].Configure(s)
+		time.Sleep(2 * time.Millisecond)
 	}
 }
 
@@ -257,5 +260,47 @@ func BenchmarkCatchUp(b *testing.B) {
 				}
 			}
 		}
+	}
+}
+
+// BenchmarkSettle copies a journal of 64 MiB into the files of many partitions.
+func BenchmarkSettle(b *testing.B) {
+	for _, n := range []int{64, 1000} {
+		b.Run(fmt.Sprintf("partitions-%d", n), func(b *testing.B) {
+			const size = 64 << 20
+			b.SetBytes(size)
+			for b.Loop() {
+				b.StopTimer()
+				l, err := Open(Config{Dir: b.TempDir(), Logger: quiet(), Flush: FlushNever, SegmentBytes: 1 << 30})
+				if err != nil {
+					b.Fatal(err)
+				}
+				ids := make([]ID, n)
+				for i := range ids {
+					ids[i] = ID{topicID(1), int32(i)}
+				}
+				parts, err := l.CreateAll(ids, DefaultSettings())
+				if err != nil {
+					b.Fatal(err)
+				}
+				batch := wire.AppendBatch(nil, wire.BatchOptions{}, wire.Record{Value: make([]byte, 16<<10)})
+				var group sync.WaitGroup
+				for i := range size / len(batch) {
+					group.Add(1)
+					parts[i%n].Append(Append{Batches: append([]byte(nil), batch...)}, func(Result) { group.Done() })
+				}
+				group.Wait()
+				b.StartTimer()
+				_ = l.enqueue(pending{seal: true})
+				for l.Stats().Unsettled > 0 {
+					time.Sleep(time.Millisecond)
+				}
+				b.StopTimer()
+				if err := l.Close(); err != nil {
+					b.Fatal(err)
+				}
+				b.StartTimer()
+			}
+		})
 	}
 }

@@ -1,10 +1,12 @@
 package journal
 
 import (
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -27,6 +29,7 @@ type keeper struct {
 	removed   []*Partition      // their files can go after the next checkpoint
 	trims     []*Partition      // their start has moved
 	failure   error             // of the last try to settle
+	failedAt  time.Time
 	rooms     []chan error      // committers that wait for one try
 	changed   bool              // something was appended since the last look
 	first     uint64            // the oldest journal segment that a start must replay
@@ -75,6 +78,11 @@ func (k *keeper) waitForRoom() (bool, error) {
 		k.mu.Unlock()
 		return false, nil
 	}
+	if k.failure != nil && time.Since(k.failedAt) < retryAfter {
+		// Not again for each append: the disk is not better yet.
+		defer k.mu.Unlock()
+		return true, k.failure
+	}
 	ch := make(chan error, 1)
 	k.rooms = append(k.rooms, ch)
 	k.mu.Unlock()
@@ -109,7 +117,7 @@ func (k *keeper) next() (time.Time, bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.failure != nil {
-		return time.Now().Add(retryAfter), true
+		return k.failedAt.Add(retryAfter), true
 	}
 	next := k.nextLook
 	if next.IsZero() || !k.nextClean.IsZero() && k.nextClean.Before(next) {
@@ -130,7 +138,7 @@ func (k *keeper) work() {
 	}
 	k.mu.Lock()
 	before := k.failure
-	k.failure = err
+	k.failure, k.failedAt = err, time.Now()
 	rooms := k.rooms
 	k.rooms = nil
 	k.mu.Unlock()
@@ -275,22 +283,9 @@ func (k *keeper) settle(seg *journalSegment) error {
 	if _, err := seg.file.ReadAt(data, 0); err != nil {
 		return err
 	}
-	var dirty []*handle
-	defer func() {
-		for _, h := range dirty {
-			k.files.release(h)
-		}
-	}()
 	dirs := map[string]bool{}
-	for i := range shares {
-		opened, err := k.copyShare(&shares[i], data, dirs)
-		dirty = append(dirty, opened...)
-		if err != nil {
-			return err
-		}
-	}
-	for _, h := range dirty {
-		if err := h.file.Datasync(); err != nil {
+	for some := range slices.Chunk(shares, settleWidth) {
+		if err := k.copyShares(some, data, dirs); err != nil {
 			return err
 		}
 	}
@@ -302,6 +297,57 @@ func (k *keeper) settle(seg *journalSegment) error {
 		s.publish()
 	}
 	return nil
+}
+
+// copyShares writes and syncs the files of some partitions.
+func (k *keeper) copyShares(shares []settling, data []byte, dirs map[string]bool) error {
+	var dirty []*handle
+	defer func() {
+		for _, h := range dirty {
+			k.files.release(h)
+		}
+	}()
+	for i := range shares {
+		opened, err := k.copyShare(&shares[i], data, dirs)
+		dirty = append(dirty, opened...)
+		if err != nil {
+			return err
+		}
+	}
+	return syncAll(dirty)
+}
+
+// settleWidth is how many partitions have their files open at once.
+const settleWidth = 100
+
+// syncWidth is how many files are synced at once when there are many: a disk
+// and its file system do that in little more time than one.
+const syncWidth = 16
+
+// syncAll syncs files, a few one after the other.
+func syncAll(dirty []*handle) error {
+	width := 1
+	if len(dirty) > syncWidth {
+		width = syncWidth
+	}
+	errs := make([]error, width)
+	var next atomic.Int64
+	work := func(n int) {
+		for errs[n] == nil {
+			i := int(next.Add(1)) - 1
+			if i >= len(dirty) {
+				return
+			}
+			errs[n] = dirty[i].file.Datasync()
+		}
+	}
+	var group sync.WaitGroup
+	for n := 1; n < width; n++ {
+		group.Go(func() { work(n) })
+	}
+	work(0)
+	group.Wait()
+	return errors.Join(errs...)
 }
 
 // syncDirs makes new files durable, the deepest directories first.

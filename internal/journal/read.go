@@ -55,6 +55,9 @@ func (p *Partition) readOnce(from int64, maxBytes int, minOne bool) (out [][]byt
 	case p.removed:
 		p.mu.Unlock()
 		return nil, 0, ErrRemoved
+	case p.ended:
+		p.mu.Unlock()
+		return nil, 0, ErrClosed
 	case from < p.start || from > p.leo:
 		start, leo := p.start, p.leo
 		p.mu.Unlock()

@@ -147,29 +147,32 @@ type handle struct {
 
 func (o *openSet) acquire(path string) (*handle, error) {
 	o.mu.Lock()
-	if h := o.take(path); h != nil {
-		o.mu.Unlock()
+	h := o.take(path)
+	o.mu.Unlock()
+	if h != nil {
 		return h, nil
 	}
-	o.mu.Unlock()
 	f, err := o.fs.Open(path)
 	if err != nil {
-		return nil, fmt.Errorf("open segment %s: %w", path, err)
+		return nil, fmt.Errorf("open segment: %w", err)
 	}
 	o.mu.Lock()
-	defer o.mu.Unlock()
-	if h := o.take(path); h != nil { // somebody was faster
+	if h = o.take(path); h != nil { // somebody was faster
+		o.mu.Unlock()
 		f.Close()
 		return h, nil
 	}
+	old := o.evict()
 	if o.open == nil {
 		o.open = map[string]*handle{}
 	}
-	for len(o.open) >= openFiles && o.evict() {
-	}
 	o.tick++
-	h := &handle{path: path, file: f, refs: 1, used: o.tick}
+	h = &handle{path: path, file: f, refs: 1, used: o.tick}
 	o.open[path] = h
+	o.mu.Unlock()
+	if old != nil {
+		old.file.Close()
+	}
 	return h, nil
 }
 
@@ -183,27 +186,29 @@ func (o *openSet) take(path string) *handle {
 	return h
 }
 
-// evict closes the file that was not used for the longest time, if one is free.
-func (o *openSet) evict() bool {
-	var oldest *handle
+// evict takes out the file that was not used for the longest time, when there
+// are too many and one is free.
+func (o *openSet) evict() (oldest *handle) {
+	if len(o.open) < openFiles {
+		return nil
+	}
 	for _, h := range o.open {
 		if h.refs == 0 && (oldest == nil || h.used < oldest.used) {
 			oldest = h
 		}
 	}
-	if oldest == nil {
-		return false
+	if oldest != nil {
+		delete(o.open, oldest.path)
 	}
-	delete(o.open, oldest.path)
-	oldest.file.Close()
-	return true
+	return oldest
 }
 
 func (o *openSet) release(h *handle) {
 	o.mu.Lock()
-	defer o.mu.Unlock()
 	h.refs--
-	if h.dropped && h.refs == 0 {
+	last := h.dropped && h.refs == 0
+	o.mu.Unlock()
+	if last {
 		h.file.Close()
 	}
 }
@@ -211,14 +216,15 @@ func (o *openSet) release(h *handle) {
 // drop forgets a file that is about to be removed; readers in it may go on.
 func (o *openSet) drop(path string) {
 	o.mu.Lock()
-	defer o.mu.Unlock()
 	h := o.open[path]
-	if h == nil {
-		return
+	last := false
+	if h != nil {
+		delete(o.open, path)
+		h.dropped = true
+		last = h.refs == 0
 	}
-	delete(o.open, path)
-	h.dropped = true
-	if h.refs == 0 {
+	o.mu.Unlock()
+	if last {
 		h.file.Close()
 	}
 }
