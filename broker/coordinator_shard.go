@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"errors"
 	"fmt"
 	"runtime/debug"
 	"sync"
@@ -98,7 +99,9 @@ func (s *shard) live() (wanted bool) {
 	s.core = group.New(s.c.config, newRand())
 	s.asked = map[uint64]func(kmsg.Response){}
 	s.queue, s.flight = nil, nil
-	if err := s.load(); err != nil {
+	if err := s.load(); errors.Is(err, journal.ErrClosed) {
+		return true // half of the log is nothing to act on
+	} else if err != nil {
 		// Without its whole log the shard must not promise anything.
 		s.c.b.log.Error("group coordinator cannot read its log and refuses its groups", "partition", s.index, "cause", err)
 		s.step(group.Unload{})
@@ -257,13 +260,19 @@ func (s *shard) land(l *landed) {
 }
 
 // load reads the partition from its beginning, a step at a time, and answers
-// who asks meanwhile.
-func (s *shard) load() error {
+// who asks meanwhile. A panic here is an error of the log: another life would
+// meet the same.
+func (s *shard) load() (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("read %s-%d: panic: %v\n%s", offsetsTopicName, s.index, p, debug.Stack())
+		}
+	}()
 	end := s.log.HighWatermark()
 	for offset := s.log.Start(); offset < end; {
 		select {
 		case <-s.quit:
-			return nil
+			return journal.ErrClosed
 		default:
 		}
 		chunks, err := s.log.Read(offset, loadStep, true)

@@ -14,7 +14,7 @@ func partitionOf(a act, s string) partition {
 }
 
 // playCommit commits offsets: "commit a t:0=5", "commit - t:0=5" by nobody in
-// particular; gen, id, v, meta and retention (ms) as settings; "txncommit a
+// particular; gen, id, v, epoch, meta and retention (ms) as settings; "txncommit a
 // pid=7 t:0=5" in the transaction of producer 7.
 func (w *world) playCommit(a act) {
 	c := &client{name: "-", generation: -1}
@@ -38,6 +38,7 @@ func (w *world) playCommit(a act) {
 		t.Topic = tp.topic
 		p := kmsg.NewOffsetCommitRequestTopicPartition()
 		p.Partition, p.Offset, p.Metadata = tp.index, int64(number(a.t, value)), a.optional("meta")
+		p.LeaderEpoch = int32(a.int("epoch", -1))
 		t.Partitions = append(t.Partitions, p)
 		req.Topics = append(req.Topics, t)
 	}
@@ -106,6 +107,12 @@ func (w *world) playFetch(a act) {
 			for _, t := range g.Topics {
 				for _, p := range t.Partitions {
 					row := fmt.Sprintf("%s:%d=%d", t.Topic, p.Partition, p.Offset)
+					if p.LeaderEpoch >= 0 {
+						row += fmt.Sprintf(" epoch %d", p.LeaderEpoch)
+					}
+					if text(p.Metadata) != "" {
+						row += fmt.Sprintf(" %q", *p.Metadata)
+					}
 					if p.ErrorCode != 0 {
 						row += " " + errorName(p.ErrorCode)
 					}
