@@ -305,6 +305,36 @@ func TestCloseDuringFirstJoin(t *testing.T) {
 	}
 }
 
+// A leader that may not see a topic of its own says so and ends; one that the
+// broker cannot describe right now is asked for again.
+func TestLeaderMetadataAnswers(t *testing.T) {
+	for _, err := range []*kerr.Error{kerr.TopicAuthorizationFailed, kerr.LeaderNotAvailable, kerr.UnknownTopicOrPartition} {
+		d := newDesk(t, nil)
+		req, seq := take[*kmsg.JoinGroupRequest](d)
+		resp := kmsg.NewPtrJoinGroupResponse()
+		resp.MemberID, resp.LeaderID, resp.Generation = "me", "me", 1
+		m := kmsg.NewJoinGroupResponseMember()
+		m.MemberID, m.ProtocolMetadata = "me", req.Protocols[0].Metadata
+		resp.Members = append(resp.Members, m)
+		d.answer(seq, resp)
+		_, seq = take[*kmsg.MetadataRequest](d)
+		meta := kmsg.NewPtrMetadataResponse()
+		topic := kmsg.NewMetadataResponseTopic()
+		topic.Topic, topic.ErrorCode = kmsg.StringPtr("in"), err.Code
+		meta.Topics = append(meta.Topics, topic)
+		d.answer(seq, meta)
+		d.pass(time.Second)
+		switch err {
+		case kerr.TopicAuthorizationFailed:
+			d.check(t, after{err: err, state: Stopped, fatal: true})
+		case kerr.LeaderNotAvailable:
+			take[*kmsg.MetadataRequest](d)
+		default:
+			take[*kmsg.SyncGroupRequest](d) // a topic that is not there yet has no partitions
+		}
+	}
+}
+
 // A leave that meets a coordinator which has moved is repeated; one that is
 // answered, or refused for good, is not.
 func TestLeaveIsRepeated(t *testing.T) {

@@ -251,6 +251,8 @@ func (c *Core) hint(op string, err error) error {
 		hint = "the group has group.max.size members: stop one or raise it on the broker"
 	case errors.Is(err, kerr.GroupAuthorizationFailed):
 		hint = "this principal needs READ on the group"
+	case errors.Is(err, kerr.SaslAuthenticationFailed), errors.Is(err, kerr.UnsupportedSaslMechanism):
+		hint = "look at sasl.mechanism, user and password"
 	case errors.Is(err, kerr.InvalidGroupID):
 		hint = "set group.id"
 	}

@@ -124,6 +124,10 @@ func (c *Core) joinReplied(now time.Time, in Replied) {
 	c.join = flight{}
 	resp, ok := in.Resp.(*kmsg.JoinGroupResponse)
 	if !ok {
+		if errors.Is(in.Err, kerr.SaslAuthenticationFailed) || errors.Is(in.Err, kerr.UnsupportedSaslMechanism) {
+			c.fatal(c.hint("join group", in.Err))
+			return
+		}
 		c.retryJoin(now, in.Err)
 		return
 	}

@@ -33,6 +33,11 @@ func (c *Core) metaReplied(now time.Time, in Replied) {
 	resp, ok := in.Resp.(*kmsg.MetadataResponse)
 	var counts map[string]int32
 	if ok {
+		if hidden := c.unauthorized(resp); hidden != "" {
+			c.fatal(&AnswerError{Op: "read partitions of " + hidden + " for", Group: c.cfg.Group, Err: kerr.TopicAuthorizationFailed,
+				Hint: "this principal needs DESCRIBE and READ on the topic"})
+			return
+		}
 		counts, ok = partitionCounts(resp)
 	}
 	if !ok {
@@ -50,6 +55,16 @@ func (c *Core) metaReplied(now time.Time, in Replied) {
 	case before != nil && !maps.Equal(before, counts):
 		c.want(now, reasonMetadata+": "+difference(before, counts))
 	}
+}
+
+// unauthorized is a topic of our own subscription that we may not see.
+func (c *Core) unauthorized(resp *kmsg.MetadataResponse) string {
+	for _, t := range resp.Topics {
+		if t.ErrorCode == kerr.TopicAuthorizationFailed.Code && t.Topic != nil && slices.Contains(c.cfg.Topics, *t.Topic) {
+			return *t.Topic
+		}
+	}
+	return ""
 }
 
 // partitionCounts reads a metadata answer. A topic that does not exist counts

@@ -35,6 +35,7 @@ type Member struct {
 	queue   []Event // not yet taken by the reader of Events
 	told    int     // events ever queued
 	fatal   bool
+	away    bool // the coordinator could not be reached last time
 }
 
 // input is one step for the owner; done, when set, is closed after it.
@@ -151,6 +152,7 @@ func (m *Member) step(in In) {
 	}
 	if r, ok := in.(Replied); ok {
 		delete(m.flights, r.Seq)
+		m.noteReach(r.Err)
 	}
 	for _, s := range out.Sends {
 		m.send(s)
@@ -159,6 +161,21 @@ func (m *Member) step(in In) {
 		m.tell(e)
 	}
 	m.publish()
+}
+
+// noteReach logs when the coordinator can no longer be reached, and when it
+// can be again; the core retries in between.
+func (m *Member) noteReach(err error) {
+	log := m.cfg.Logger.With("group", m.cfg.Group, "member", m.core.memberID)
+	switch {
+	case errors.Is(err, context.Canceled):
+	case err != nil && !m.away:
+		m.away = true
+		log.Warn("coordinator cannot be reached, trying again", "err", err)
+	case err == nil && m.away:
+		m.away = false
+		log.Info("coordinator answers again")
+	}
 }
 
 func (m *Member) tell(e Event) {
