@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"slices"
 	"strings"
@@ -84,7 +85,9 @@ func (c *produceCmd) Run(ctx context.Context, t *terminal) error {
 	if c.Partition >= 0 || c.KeepPartitions {
 		partitioner = kgo.RecordPartitioner(kgo.ManualPartitioner())
 	}
-	opts := []kgo.Opt{partitioner, kgo.MaxBufferedRecords(20_000)}
+	// A record that timed out may be there all the same, but nothing sends it
+	// again: the command ends. So its time-out may be kept to.
+	opts := []kgo.Opt{partitioner, kgo.MaxBufferedRecords(20_000), kgo.AllowIdempotentProduceCancellation()}
 	if c.KeepTimestamps {
 		// franz-go counts delivery.timeout.ms from a record's own timestamp:
 		// those of a recording are over before they are sent.
@@ -360,7 +363,8 @@ func (s *sender) send(ctx context.Context, r *kgo.Record) {
 // failedWrite says what became of a record that was not acknowledged.
 func failedWrite(topic string, err error) error {
 	err = fmt.Errorf("write to %s: %w", topic, err)
-	if errors.Is(err, kgo.ErrRecordTimeout) {
+	_, network := errors.AsType[*net.OpError](err)
+	if network || errors.Is(err, kgo.ErrRecordTimeout) {
 		return fail(exitUnreachable, err, "the broker did not acknowledge it in time; -X delivery.timeout.ms=MS sets how long to wait")
 	}
 	return err

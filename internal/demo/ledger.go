@@ -1,6 +1,7 @@
 package demo
 
 import (
+	"cmp"
 	"slices"
 	"time"
 )
@@ -83,6 +84,10 @@ const clockGrain = time.Millisecond
 // Judge looks at everything at once.
 func (l *Ledger) Judge() Verdict {
 	v := Verdict{In: len(l.keys)}
+	done := map[int32][]Commit{}
+	for partition, commits := range l.commits {
+		done[partition] = firsts(commits)
+	}
 	for place, key := range l.keys {
 		if l.results[key] == 0 {
 			v.Lost = append(v.Lost, key)
@@ -102,7 +107,7 @@ func (l *Ledger) Judge() Verdict {
 				break
 			}
 		}
-		if at, done := l.doneAt(place); done && len(calls) > 0 && calls[len(calls)-1].At.After(at.Add(clockGrain)) {
+		if at, ok := doneAt(done[place.Partition], place.Offset); ok && len(calls) > 0 && calls[len(calls)-1].At.After(at.Add(clockGrain)) {
 			v.ScoredAgain = append(v.ScoredAgain, key)
 		}
 	}
@@ -113,14 +118,25 @@ func (l *Ledger) Judge() Verdict {
 	return v
 }
 
-// doneAt is when a record was first covered by a commit.
-func (l *Ledger) doneAt(p Place) (at time.Time, done bool) {
-	for _, c := range l.commits[p.Partition] {
-		if c.Offset > p.Offset && (!done || c.At.Before(at)) {
-			at, done = c.At, true
+// firsts are a partition's commits by offset, each with the earliest time at
+// which that offset or a further one was committed.
+func firsts(commits []Commit) []Commit {
+	sorted := slices.SortedFunc(slices.Values(commits), func(a, b Commit) int { return cmp.Compare(a.Offset, b.Offset) })
+	for i := len(sorted) - 2; i >= 0; i-- {
+		if later := sorted[i+1].At; later.Before(sorted[i].At) {
+			sorted[i].At = later
 		}
 	}
-	return at, done
+	return sorted
+}
+
+// doneAt is when a record was first covered by one of a partition's firsts.
+func doneAt(firsts []Commit, offset int64) (at time.Time, done bool) {
+	i, _ := slices.BinarySearchFunc(firsts, offset+1, func(c Commit, offset int64) int { return cmp.Compare(c.Offset, offset) })
+	if i == len(firsts) {
+		return time.Time{}, false
+	}
+	return firsts[i].At, true
 }
 
 // pause is the longest time between two commits that moved on.
