@@ -3,11 +3,13 @@
 package rondo_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kfake"
 
+	"github.com/rondo-streams/rondo/broker"
 	"github.com/rondo-streams/rondo/internal/memnet"
 )
 
@@ -26,10 +28,37 @@ func bubble(t *testing.T, story func(w *world)) {
 	})
 }
 
+// ownBubble tells a story in virtual time on Rondo's broker.
+func ownBubble(t *testing.T, story func(w *world)) {
+	t.Helper()
+	dir := t.TempDir()
+	memnet.Bubble(t, func(t *testing.T) {
+		n := memnet.New(time.Millisecond)
+		ctx, cancel := context.WithCancel(context.Background())
+		b, err := broker.Start(ctx, broker.Config{Dir: dir, Listen: "broker:9092", AllowRemote: true, ListenFunc: n.Listen, Logger: quiet(), Properties: map[string]string{"group.initial.rebalance.delay.ms": "0"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			cancel()
+			b.Close()
+		})
+		story(newWorld(t, []string{b.Addr()}, n.Dialer("app")))
+	})
+}
+
 // fullPace is Kafka's defaults.
 var fullPace = pace{poll: 5 * time.Minute, session: 45 * time.Second, beat: 3 * time.Second, drain: 5 * time.Second, commit: 30 * time.Second, slack: 2 * time.Second}
 
 func TestStoriesInVirtualTime(t *testing.T) {
+	for _, s := range stories {
+		t.Run(s.name, func(t *testing.T) {
+			ownBubble(t, func(w *world) { s.tell(w, fullPace) })
+		})
+	}
+}
+
+func TestStoriesOnAnotherBroker(t *testing.T) {
 	for _, s := range stories {
 		t.Run(s.name, func(t *testing.T) {
 			bubble(t, func(w *world) { s.tell(w, fullPace) })

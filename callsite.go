@@ -213,12 +213,17 @@ func (l *callLane[K, V, W]) came(id call.ID, attempt *callAttempt[K, V, W], valu
 		return // it was cut, or the task lost its lease
 	}
 	failure, retryAfter := call.Classify(err)
-	if cause := context.Cause(item.ctx); errors.Is(cause, ErrPollClock) && failure != call.None {
-		failure = call.PollClock
-		err = fmt.Errorf("%w (%w)", err, cause)
+	item.attempt, item.value, item.err = nil, value, err
+	if failure != call.None && errors.Is(context.Cause(item.ctx), ErrPollClock) {
+		// The lease is going, and this call with it. The news of it may come
+		// a moment after the end of the context: a failure must not leave the
+		// task in between, or the record would be a dead letter here and be
+		// called again by the next owner.
+		l.gate.Done(attempt.pass, time.Now(), call.PollClock, 0)
+		l.end(item)
+		return
 	}
 	l.gate.Done(attempt.pass, time.Now(), failure, retryAfter)
-	item.attempt, item.value, item.err = nil, value, err
 	l.step(call.Came{ID: id, Attempt: attempt.number, Failure: failure, RetryAfter: retryAfter})
 	l.settle(id)
 }

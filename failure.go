@@ -14,6 +14,9 @@ import (
 // processingFailed asks the processing handler about a record on which user
 // code failed. It takes the place of the release that the run would have done.
 func (t *task) processingFailed(o *origin, err error, cause string) {
+	if t.fenced.Load() {
+		return // it failed because its lease ended
+	}
 	response := Fail
 	if h := t.host.app.config.processing; h != nil {
 		response = h(o.describe(err))

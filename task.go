@@ -320,7 +320,14 @@ func (t *task) fail(err error) {
 func leaseEnd(reason error) error {
 	var clock *member.PollClockError
 	if errors.As(reason, &clock) {
-		return fmt.Errorf("%w: %w", ErrPollClock, reason)
+		return pollClockEnd{reason}
 	}
 	return fmt.Errorf("%w: %w", ErrLeaseLost, reason)
 }
+
+// pollClockEnd reads as its reason, which names the clock already.
+type pollClockEnd struct{ reason error }
+
+func (e pollClockEnd) Error() string        { return e.reason.Error() }
+func (e pollClockEnd) Unwrap() error        { return e.reason }
+func (e pollClockEnd) Is(target error) bool { return target == ErrPollClock }

@@ -70,7 +70,7 @@ func TestSessionClock(t *testing.T) {
 // ends it, names the record, and the record is not run a second time: the
 // processing handler decides.
 func TestHungUserCode(t *testing.T) {
-	bubble(t, func(w *world) {
+	ownBubble(t, func(w *world) {
 		in, out, dead := w.topic("code-in", 1), w.topic("code-out", 1), w.topic("code-dead", 1)
 		w.fill(in, 1, 0, 10, one)
 		var mu sync.Mutex
@@ -116,7 +116,7 @@ func TestHungUserCode(t *testing.T) {
 // TestBreakerHoldsRecords: the service fails for a minute. The breaker opens;
 // records wait and are not wasted on it.
 func TestBreakerHoldsRecords(t *testing.T) {
-	bubble(t, func(w *world) {
+	ownBubble(t, func(w *world) {
 		began := time.Now()
 		svc := &service{act: func(ctx context.Context, key, value string, nth int) (string, error) {
 			if time.Since(began) < time.Minute {
@@ -143,7 +143,7 @@ func TestBreakerHoldsRecords(t *testing.T) {
 // TestStaticMember: a static instance that restarts within the session timeout
 // gets its partitions back, and the other one notices nothing.
 func TestStaticMember(t *testing.T) {
-	bubble(t, func(w *world) {
+	ownBubble(t, func(w *world) {
 		svc := &service{act: after(time.Millisecond)}
 		s := w.scorer("static", 4, svc)
 		topology := w.build(s)
@@ -169,11 +169,11 @@ func TestStaticMember(t *testing.T) {
 // TestBacklogIsPaused: a backlog far above buffered.records.per.partition is
 // worked off in order without more than a few fetches of it in memory.
 func TestBacklogIsPaused(t *testing.T) {
-	bubble(t, func(w *world) {
+	ownBubble(t, func(w *world) {
 		svc := &service{act: after(time.Millisecond)}
 		s := w.scorer("backlog", 1, svc)
-		w.fill(s.in, 1, 0, 3000, one)
-		app := w.run(w.build(s), fullPace.options(rondo.Set("buffered.records.per.partition", "100"), rondo.Set("max.poll.records", "50"))...)
+		w.fill(s.in, 1, 0, 600, one)
+		app := w.run(w.build(s), fullPace.options(rondo.Set("buffered.records.per.partition", "50"), rondo.Set("max.poll.records", "25"))...)
 		most := 0
 		eventually(t, 10*time.Minute, "all finished", func() bool {
 			stats := app.Stats()
@@ -182,14 +182,14 @@ func TestBacklogIsPaused(t *testing.T) {
 					most = max(most, task.Queued)
 				}
 			}
-			return stats.Counts.Finished == 3000
+			return stats.Counts.Finished == 600
 		})
 		app.stop()
-		if most > 200 {
-			t.Errorf("%d records in memory, the bound is 100 and a fetch is 50", most)
+		if most > 100 {
+			t.Errorf("%d records in memory, the bound is 50 and a fetch is 25", most)
 		}
-		if svc.total() != 3000 {
-			t.Errorf("%d calls for 3000 records", svc.total())
+		if svc.total() != 600 {
+			t.Errorf("%d calls for 600 records", svc.total())
 		}
 	})
 }
@@ -199,7 +199,7 @@ func TestBacklogIsPaused(t *testing.T) {
 func TestPositionIsGone(t *testing.T) {
 	for _, policy := range []string{"earliest", "latest", "none"} {
 		t.Run(policy, func(t *testing.T) {
-			bubble(t, func(w *world) {
+			ownBubble(t, func(w *world) {
 				svc := &service{act: after(time.Millisecond)}
 				s := w.scorer("gone", 1, svc)
 				w.fill(s.in, 1, 0, 10, one)
@@ -241,7 +241,7 @@ func TestPositionIsGone(t *testing.T) {
 // TestEagerProtocol: with rebalance.protocol=eager everything is revoked before
 // each join; nothing is lost or repeated for it.
 func TestEagerProtocol(t *testing.T) {
-	bubble(t, func(w *world) {
+	ownBubble(t, func(w *world) {
 		svc := &service{act: after(200 * time.Millisecond)}
 		s := w.scorer("eager", 4, svc)
 		w.fill(s.in, 4, 0, 200, one)
@@ -260,7 +260,7 @@ func TestEagerProtocol(t *testing.T) {
 // TestOutputsOldAndLate: outputs carry the timestamps of their inputs, however
 // old, and are not timed out for it.
 func TestOutputsOldAndLate(t *testing.T) {
-	bubble(t, func(w *world) {
+	ownBubble(t, func(w *world) {
 		svc := &service{act: after(time.Millisecond)}
 		s := w.scorer("old", 1, svc)
 		at := time.Date(1999, 12, 1, 0, 0, 0, 0, time.UTC)
@@ -278,7 +278,7 @@ func TestOutputsOldAndLate(t *testing.T) {
 
 // TestMissingTopic: Run says which topics are missing instead of waiting.
 func TestMissingTopic(t *testing.T) {
-	bubble(t, func(w *world) {
+	ownBubble(t, func(w *world) {
 		b := rondo.New("missing")
 		b.From(text("nowhere")).To(text("nothing"))
 		topology, err := b.Build()

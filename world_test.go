@@ -135,7 +135,7 @@ func (w *world) committed(group, topic string) map[int32]int64 {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	offsets, err := kadm.NewClient(w.client).FetchOffsets(ctx, group)
-	if err != nil && !errors.Is(err, kerr.GroupIDNotFound) {
+	if err != nil && !errors.Is(err, kerr.GroupIDNotFound) && !kerr.IsRetriable(err) {
 		w.t.Fatalf("offsets of %s: %v", group, err)
 	}
 	out := map[int32]int64{}
