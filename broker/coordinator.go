@@ -18,6 +18,10 @@ import (
 // eventsKept is how many rebalances Events remembers.
 const eventsKept = 1000
 
+// maxRetention is a century in minutes: what a duration can hold, and longer
+// than any log.
+const maxRetention = 100 * 365 * 24 * 60
+
 // coordinator runs the groups: one shard, a goroutine with its own part of the
 // groups, for every partition of __consumer_offsets in use.
 type coordinator struct {
@@ -52,7 +56,7 @@ func groupConfig(s *settings) group.Config {
 		MinSession:            s.duration("group.min.session.timeout.ms"),
 		MaxSession:            s.duration("group.max.session.timeout.ms"),
 		MaxSize:               int(s.int("group.max.size")),
-		OffsetsRetention:      time.Duration(s.int("offsets.retention.minutes")) * time.Minute,
+		OffsetsRetention:      time.Duration(min(s.int("offsets.retention.minutes"), maxRetention)) * time.Minute,
 		RetentionCheck:        s.duration("offsets.retention.check.interval.ms"),
 		MetadataMaxBytes:      int(s.int("offset.metadata.max.bytes")),
 	}

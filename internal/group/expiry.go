@@ -2,7 +2,6 @@ package group
 
 import (
 	"slices"
-	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -79,7 +78,7 @@ func (s *Shard) expired(o offset, baseMs, nowMs int64) bool {
 	if baseMs <= 0 {
 		baseMs = o.committedMs
 	}
-	return time.Duration(nowMs-baseMs)*time.Millisecond >= s.cfg.OffsetsRetention
+	return baseMs <= nowMs && nowMs-baseMs >= s.cfg.OffsetsRetention.Milliseconds()
 }
 
 // offsetDelete removes offsets that nobody uses any more.
