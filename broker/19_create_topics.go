@@ -194,7 +194,7 @@ func (b *Broker) growTopic(want kmsg.CreatePartitionsRequestTopic, dry bool) *fa
 		return fail(kerr.InvalidPartitions, "Topic already has %d partition(s).", have)
 	case count < have:
 		return fail(kerr.InvalidPartitions, "The topic %s currently has %d partition(s); %d would not be an increase.", t.name, have, count)
-	case count-have > maxPartitions:
+	case count-have > maxPartitions || count > maxTopicPartitions:
 		return fail(kerr.PolicyViolation, "Excessively large number of partitions per request.")
 	case want.Assignment != nil && len(want.Assignment) != count-have:
 		return fail(kerr.InvalidReplicaAssignment, "Attempted to add %d additional partition(s), but only %d assignment(s) were specified.", count-have, len(want.Assignment))

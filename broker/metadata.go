@@ -37,6 +37,9 @@ func metadataID() journal.ID {
 	return journal.ID{Topic: [16]byte{15: 1}, Partition: 0}
 }
 
+// maxTopicPartitions is more than any topic gets: see maxPartitions.
+const maxTopicPartitions = 1 << 20
+
 // The kinds of metadata records, which start their keys.
 const (
 	keyCluster = "cluster"
@@ -191,6 +194,9 @@ func (c *catalog) applyTopic(b *Broker, name string, value []byte) error {
 	var r topicRecord
 	if err := json.Unmarshal(value, &r); err != nil {
 		return err
+	}
+	if r.Partitions < 1 || r.Partitions > maxTopicPartitions {
+		return fmt.Errorf("%d partitions", r.Partitions)
 	}
 	t := &topic{name: name, id: r.ID, internal: isInternal(name), configs: r.Configs}
 	for i := range int32(r.Partitions) {

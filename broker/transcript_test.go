@@ -161,6 +161,11 @@ func (s *script) produce(d *datadriven.TestData) string {
 	if r.ErrorCode == 0 {
 		out += fmt.Sprintf(" at %d", r.BaseOffset)
 	}
+	if now := time.Now().UnixMilli(); r.LogAppendTime > now-patience.Milliseconds() && r.LogAppendTime <= now {
+		out += ", appended now"
+	} else if r.LogAppendTime != -1 {
+		out += fmt.Sprintf(", appended at %d", r.LogAppendTime)
+	}
 	if r.ErrorMessage != nil {
 		out += ": " + *r.ErrorMessage
 	}
@@ -179,11 +184,14 @@ func (s *script) fetch(d *datadriven.TestData) string {
 	err := wire.EachBatch(r.RecordBatches, func(h wire.Header, batch []byte) error {
 		fmt.Fprintf(&out, "batch %d-%d\n", h.BaseOffset, h.LastOffset())
 		return wire.EachRecord(batch, func(r wire.Record) error {
+			text := string(r.Value)
 			if r.Key != nil {
-				fmt.Fprintf(&out, "  %d %s=%s\n", r.Offset, r.Key, r.Value)
-			} else {
-				fmt.Fprintf(&out, "  %d %s\n", r.Offset, r.Value)
+				text = string(r.Key) + "=" + text
 			}
+			if r.Timestamp < time.Now().Add(-patience).UnixMilli() {
+				text += fmt.Sprintf(" of %d", r.Timestamp)
+			}
+			fmt.Fprintf(&out, "  %d %s\n", r.Offset, text)
 			return nil
 		})
 	})
