@@ -32,6 +32,7 @@ type world struct {
 	addr []string
 	ours *broker.Broker // nil: kfake
 	conf broker.Config
+	fake *kfake.Cluster // nil: ours
 }
 
 // everywhere runs a story in a bubble of its own on each kind of broker.
@@ -51,7 +52,7 @@ func newKfake(t *testing.T, partitions int32) *world {
 		t.Fatal(err)
 	}
 	t.Cleanup(c.Close)
-	return &world{t: t, net: n, addr: c.ListenAddrs()}
+	return &world{t: t, net: n, addr: c.ListenAddrs(), fake: c}
 }
 
 func newRondo(t *testing.T, partitions int32) *world {
