@@ -63,8 +63,8 @@ func (s *Shard) sorted() []*group {
 	return all
 }
 
-// make puts a new, empty classic group into the table, the form in which every
-// group begins. It takes the group out again when nothing was written of it.
+// make puts a new, empty classic group into the table: the form in which every
+// group begins.
 func (s *Shard) make(id string) *group {
 	g := &group{id: id}
 	g.members = newClassic(s, g)
