@@ -77,7 +77,8 @@ start() {
   shift 2
   jars
   # One node needs replication factors of 1. The long session timeout keeps Kafka's controller from fencing
-  # its own broker when the machine is crowded: requests would then hang for a minute.
+  # its own broker when the machine is crowded: requests would then hang for a minute. A node that was killed
+  # may come back only when that session is over.
   cat >"$dir/server.properties" <<PROPS
 node.id=1
 process.roles=broker,controller
@@ -94,6 +95,7 @@ share.coordinator.state.topic.replication.factor=1
 share.coordinator.state.topic.min.isr=1
 group.initial.rebalance.delay.ms=0
 broker.session.timeout.ms=120000
+initial.broker.registration.timeout.ms=150000
 PROPS
   local kv
   for kv in "$@"; do echo "$kv" >>"$dir/server.properties"; done
@@ -108,17 +110,17 @@ PROPS
   setsid "${java[@]}" kafka.Kafka "$dir/server.properties" >"$dir/stdout.log" 2>&1 </dev/null &
   echo $! >"$dir/pid"
   local n
-  for ((n = 0; n < 240; n++)); do
+  for ((n = 0; n < 340; n++)); do
     if grep -q 'Kafka Server started' "$dir/broker.log"; then
       echo "127.0.0.1:$port"
       return
     fi
-    kill -0 "$(cat "$dir/pid")" 2>/dev/null || { tail -20 "$dir/stdout.log" "$dir/broker.log" >&2; die "Kafka ended while starting; see $dir"; }
+    kill -0 "$(cat "$dir/pid")" 2>/dev/null || { tail -n 20 "$dir/stdout.log" "$dir/broker.log" >&2; die "Kafka ended while starting; see $dir"; }
     sleep 0.5
   done
-  tail -20 "$dir/broker.log" >&2
+  tail -n 20 "$dir/broker.log" >&2
   stop "$dir"
-  die "Kafka did not start within two minutes; see $dir"
+  die "Kafka did not start within 170 s; see $dir"
 }
 
 stop() {

@@ -115,7 +115,7 @@ rondo_start() {
   for ((n = 0; n < 300; n++)); do
     sed -n 's/^listening on //p' "$dir/stdout.log" >"$dir/address"
     [ -s "$dir/address" ] && return
-    kill -0 "$(cat "$dir/pid")" 2>/dev/null || { tail -20 "$dir/broker.log"; die "rondo serve ended while starting"; }
+    kill -0 "$(cat "$dir/pid")" 2>/dev/null || { tail -n 20 "$dir/broker.log"; die "rondo serve ended while starting"; }
     sleep 0.05
   done
   die "rondo serve did not start within 15 s"
@@ -134,7 +134,7 @@ gone() {
 rondo_check() {
   local dir=$1 pid
   pid=$(cat "$dir/pid")
-  kill -0 "$pid" 2>/dev/null || { tail -40 "$dir/broker.log"; die "the broker did not live to the end of the step"; }
+  kill -0 "$pid" 2>/dev/null || { tail -n 40 "$dir/broker.log"; die "the broker did not live to the end of the step"; }
   kill -TERM "$pid"
   gone "$pid" || { kill -ABRT "$pid"; die "the broker did not stop within 15 s of SIGTERM; its stacks are in $dir/broker.log"; }
   if grep -nE '^panic:|^fatal error:|^goroutine [0-9]+ \[|level=ERROR' "$dir/broker.log"; then
@@ -265,6 +265,7 @@ librdkafka() { "$cache/python/bin/python" "$peers/python/groups.py" "$2" "$1"; }
 # one runs a step in a process of its own, so that it can be given a limit, and leaves its verdict in a file.
 one() {
   local name=$1 limit=$2 log=$logs/$1.log began=$SECONDS why code=0
+  rm -rf "${logs:?}/$name"
   mkdir -p "$logs/$name"
   PEERS_WORK=$logs/$name timeout -k 15 "$limit" "$peers/run.sh" step "$name" >"$log" 2>&1 </dev/null || code=$?
   if [ $code -eq 0 ]; then
@@ -277,7 +278,7 @@ one() {
   [ $code -eq 124 ] && why="not done within $limit s"
   {
     echo "FAIL $name ($((SECONDS - began)) s): $why; the end of $log:"
-    tail -60 "$log" | sed 's/^/    /'
+    tail -n 60 "$log" | sed 's/^/    /'
   } >"$logs/$name.verdict"
   cat "$logs/$name.verdict"
 }
@@ -300,7 +301,7 @@ prepare() {
     : >"$logs/prepare-$what.passed"
   else
     echo "FAIL prepare $what; the end of $logs/prepare-$what.log:"
-    tail -20 "$logs/prepare-$what.log" | sed 's/^/    /'
+    tail -n 20 "$logs/prepare-$what.log" | sed 's/^/    /'
   fi
 }
 
