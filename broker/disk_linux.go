@@ -8,5 +8,5 @@ func diskSpace(dir string) (total, usable int64, ok bool) {
 	if syscall.Statfs(dir, &s) != nil {
 		return 0, 0, false
 	}
-	return int64(s.Blocks) * s.Bsize, int64(s.Bavail) * s.Bsize, true
+	return int64(s.Blocks) * int64(s.Bsize), int64(s.Bavail) * int64(s.Bsize), true
 }
