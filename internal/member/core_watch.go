@@ -45,8 +45,15 @@ func (c *Core) metaReplied(now time.Time, in Replied) {
 		c.metaDue = now.Add(c.backoff(c.metaFails))
 		return
 	}
-	c.metaFails = 0
-	c.metaDue = now.Add(c.cfg.MetadataMaxAge)
+	if absent := func(t string) bool { return counts[t] == 0 }; slices.ContainsFunc(c.watched, absent) {
+		// A topic that was made just now may not be known to this broker yet.
+		// Java's Metadata asks again soon for a topic that is unknown, too.
+		c.metaFails++
+		c.metaDue = now.Add(c.backoff(c.metaFails))
+	} else {
+		c.metaFails = 0
+		c.metaDue = now.Add(c.cfg.MetadataMaxAge)
+	}
 	before := c.counts
 	c.counts = counts
 	switch {
