@@ -34,8 +34,9 @@ const (
 	// copyBelow: a body smaller than this is copied next to its header, so
 	// that the write needs fewer and longer pieces.
 	copyBelow = 8 << 10
-	// keptArena is what the committer keeps of its write buffer when idle.
-	keptArena = 256 << 10
+	// copyMax bounds what one write copies so, and with it the buffer that the
+	// committer keeps.
+	copyMax = 1 << 20
 )
 
 // committer is the one writer of the journal: it takes everything that is
@@ -140,9 +141,6 @@ func (c *committer) write(group []pending, bytes int64) error {
 	end := c.encode(group)
 	err := seg.file.WriteVec(seg.size, c.bufs...)
 	clear(c.bufs)
-	if cap(c.arena) > keptArena {
-		c.arena = nil
-	}
 	if err != nil {
 		if truncErr := seg.file.Truncate(seg.size); truncErr != nil {
 			c.abandon()
@@ -262,13 +260,15 @@ func (c *committer) create() error {
 // gives the position after it.
 func (c *committer) encode(group []pending) int64 {
 	seg := c.active
-	need := segmentHeaderSize
+	need := segmentHeaderSize + entryHeaderSize*len(group)
+	copied := 0
 	for i := range group {
-		need += entryHeaderSize
-		if len(group[i].body) < copyBelow {
-			need += len(group[i].body)
+		if n := len(group[i].body); n < copyBelow && copied+n <= copyMax {
+			copied += n
 		}
 	}
+	need += copied
+	left := copied
 	// The arena must not move while c.bufs points into it.
 	c.arena = slices.Grow(c.arena[:0], need)
 	c.bufs = c.bufs[:0]
@@ -292,8 +292,9 @@ func (c *committer) encode(group []pending) int64 {
 		})
 		e.pos = pos + entryHeaderSize
 		pos = e.pos + int64(len(e.body))
-		if len(e.body) < copyBelow {
+		if n := len(e.body); n < copyBelow && n <= left {
 			c.arena = append(c.arena, e.body...)
+			left -= n
 			continue
 		}
 		c.bufs = append(c.bufs, c.arena[from:len(c.arena):len(c.arena)], e.body)

@@ -1,7 +1,9 @@
 package journal
 
 import (
+	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -173,6 +175,51 @@ func TestWait(t *testing.T) {
 	}
 	if r := appendWait(q, Append{Batches: batchOf(1, "x")}); r.Err == nil {
 		t.Fatal("appended to a closed log")
+	}
+}
+
+// TestFailureOfManyGroups queues more than one write takes, for one partition,
+// and lets the first write fail: what stood behind it has offsets that follow
+// it, and must fail with it.
+func TestFailureOfManyGroups(t *testing.T) {
+	m := &MemFS{}
+	gate, syncs := make(chan struct{}), 0
+	m.Before = oneAtATime(func(op Op) error {
+		if op.Name != "datasync" || !strings.Contains(op.Path, journalDir) {
+			return nil
+		}
+		switch syncs++; syncs {
+		case 2:
+			<-gate
+		case 3:
+			return errors.New("injected")
+		}
+		return nil
+	})
+	l, err := Open(Config{Dir: "data", FS: m, Logger: quiet()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	p, err := l.Create(ID{topicID(1), 0}, DefaultSettings())
+	if err != nil {
+		t.Fatal(err)
+	}
+	results := make(chan Result, 5)
+	done := func(r Result) { results <- r }
+	p.Append(Append{Batches: batchOf(1, "held while the others come")}, done)
+	for i := range 4 {
+		o := wire.BatchOptions{Idempotent: true, ProducerID: 1, BaseSequence: int32(i)}
+		p.Append(Append{Batches: wire.AppendBatch(nil, o, wire.Record{Value: make([]byte, groupBytes/2)})}, done)
+	}
+	close(gate)
+	for i := range cap(results) {
+		if r := <-results; (i == 0) != (r.Err == nil) || i > 0 && !errors.Is(r.Err, ErrFull) {
+			t.Fatalf("append %d: %+v", i, r)
+		}
+	}
+	if end, hw, known := p.End(), p.HighWatermark(), len(p.Producers()); end != 1 || hw != 1 || known != 0 {
+		t.Fatalf("the log ends at %d, acknowledged is %d, %d producers are known", end, hw, known)
 	}
 }
 

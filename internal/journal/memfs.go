@@ -30,7 +30,8 @@ type MemFS struct {
 	Limit int64
 
 	mu    sync.Mutex
-	cut   int // power cuts so far; older handles are dead
+	cut   int  // ends of the process so far; older handles are dead
+	off   bool // from an end of the process until Start
 	live  map[string]*memNode
 	safe  map[string]*memNode
 	locks map[string]bool
@@ -104,6 +105,9 @@ func (m *MemFS) begin(op Op) (err error) {
 		err = m.Before(op)
 	}
 	m.mu.Lock()
+	if m.off {
+		err = errDead
+	}
 	if m.live == nil {
 		m.live, m.safe, m.locks = map[string]*memNode{}, map[string]*memNode{}, map[string]bool{}
 	}
@@ -122,21 +126,31 @@ func (m *MemFS) SetLimit(n int64) {
 }
 
 // Kill ends all handles and locks, as the end of a process does. What was
-// written stays, durable or not.
+// written stays, durable or not. Every operation fails from now on, so that what
+// is left of the dead process can do no harm, until Start.
 func (m *MemFS) Kill() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.off = true
 	m.cut++
 	m.locks = map[string]bool{}
 }
 
-// PowerCut drops what was not durable and kills all handles and locks. With a
+// Start lets the next process work.
+func (m *MemFS) Start() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.off = false
+}
+
+// PowerCut is Kill, and drops what was not durable. With a
 // source of randomness, each file and directory may keep more than it must: a
 // file any sectors of any writes that were not synced, a directory its latest
 // entries.
 func (m *MemFS) PowerCut(rng *rand.Rand) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.off = true
 	m.cut++
 	m.locks = map[string]bool{}
 	paths := make([]string, 0, len(m.live)+len(m.safe))

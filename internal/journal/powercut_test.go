@@ -294,6 +294,7 @@ func cutPowerAt(t *testing.T, name string, seed uint64, at int, torn bool) {
 	}
 	m.PowerCut(rng)
 	m.Before = nil
+	m.Start()
 	l, err = Open(testConfig(m))
 	if err != nil {
 		t.Fatalf("%s: %v", name, err)
@@ -306,6 +307,7 @@ func cutPowerAt(t *testing.T, name string, seed uint64, at int, torn bool) {
 		t.Fatalf("%s: %v", name, err)
 	}
 	m.PowerCut(rng)
+	m.Start()
 	if l, err = Open(testConfig(m)); err != nil {
 		t.Fatalf("%s: the second time: %v", name, err)
 	}
@@ -345,6 +347,7 @@ func TestKillThenPowerCut(t *testing.T) {
 			}
 			m.Kill()
 			m.Before = nil
+			m.Start()
 			for range 2 {
 				l, err := Open(testConfig(m))
 				if err != nil {
@@ -353,8 +356,10 @@ func TestKillThenPowerCut(t *testing.T) {
 				defer l.Close()
 				w.check(t, l)
 				w.goesOn(t, l)
+				m.Kill()
+				l.Close() // its goroutines end; it cannot reach the disk
 				m.PowerCut(nil)
-				l.Close()
+				m.Start()
 			}
 		})
 		if t.Failed() {
@@ -401,6 +406,7 @@ func TestFailureAtEveryCall(t *testing.T) {
 				}
 				m.PowerCut(nil)
 				m.Before = nil
+				m.Start()
 				if l, err = Open(testConfig(m)); err != nil {
 					t.Fatalf("%s (%v): %v", name, failed, err)
 				}

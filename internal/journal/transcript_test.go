@@ -232,6 +232,9 @@ func (s *story) open(d *datadriven.TestData, arg func(string, int64) int64) {
 func (s *story) endProcess(how string, seed int64) {
 	s.fs.Kill()
 	s.letGo()
+	if s.l != nil {
+		s.l.Close() // ends its goroutines; it cannot reach the disk any more
+	}
 	if how == "powercut" {
 		var rng *rand.Rand
 		if seed > 0 {
@@ -239,9 +242,7 @@ func (s *story) endProcess(how string, seed int64) {
 		}
 		s.fs.PowerCut(rng)
 	}
-	if s.l != nil {
-		s.l.Close() // ends its goroutines; it cannot reach the disk any more
-	}
+	s.fs.Start()
 	s.l = nil
 	s.mu.Lock()
 	s.front, s.back = nil, nil
