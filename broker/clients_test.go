@@ -159,6 +159,7 @@ func TestRestart(t *testing.T) {
 			} else {
 				fs.PowerCut(rand.New(rand.NewPCG(1, 2)))
 				b.Close() //nolint:errcheck // its files are gone
+				fs.Start()
 			}
 			b = startBroker(t, open)
 			after := b.catalog().topic("t")

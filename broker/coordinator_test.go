@@ -167,6 +167,7 @@ func TestGroupsSurvive(t *testing.T) {
 			} else {
 				fs.PowerCut(rand.New(rand.NewPCG(1, 2)))
 				b.Close() //nolint:errcheck // its files are gone
+				fs.Start()
 			}
 			b = startBroker(t, open)
 			c = dialClient(t, b)

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/rondo-streams/rondo/internal/journal"
+	"github.com/rondo-streams/rondo/internal/wire"
 	"github.com/twmb/franz-go/pkg/kerr"
 )
 
@@ -86,30 +87,81 @@ func (c *catalog) collision(name string) string {
 	return ""
 }
 
-// createTopics makes the topics that are right, each durable, and publishes
-// them together. It runs on the metadata goroutine.
+// createTopics makes the topics that are right and publishes them together:
+// their partitions first, then one batch with all their records, so that many
+// topics cost a few syncs. It runs on the metadata goroutine.
 func (m *metadata) createTopics(wanted []*newTopic) {
 	c := m.edit()
-	made := 0
+	var made []*newTopic
 	for _, w := range wanted {
-		if w.failed != nil {
+		if w.failed == nil {
+			w.failed = m.admit(c, w)
+		}
+		if w.failed != nil || w.dry {
 			continue
 		}
-		if w.failed = m.admit(c, w); w.failed != nil || w.dry {
-			continue
-		}
-		t, err := m.createTopic(c, w)
-		if err != nil {
-			m.b.log.Error("create topic", "topic", w.name, "cause", err)
-			w.failed = storageFailure(err)
-			continue
-		}
+		t := &topic{name: w.name, id: w.id, internal: isInternal(w.name), configs: w.configs}
+		t.settings = m.b.viewOf(c).settingsOf(w.configs)
 		c.byName[t.name], c.byID[t.id] = t, t
-		made++
+		w.topic = t
+		made = append(made, w)
 	}
-	if made > 0 {
-		m.publish(c)
+	made = m.createPartitionsOf(made)
+	if len(made) == 0 {
+		return
 	}
+	records := make([]wire.Record, 0, len(made))
+	for _, w := range made {
+		records = append(records, metadataRecord(keyTopic+w.name, topicRecord{ID: w.id, Partitions: w.partitions, Configs: w.configs}))
+	}
+	if err := m.write(records...); err != nil {
+		m.b.log.Error("create topics", "topics", len(made), "cause", err)
+		for _, w := range made {
+			w.failed = storageFailure(err)
+			m.removePartitions(w.topic.partitions)
+		}
+		return
+	}
+	for _, w := range wanted {
+		if w.failed != nil && w.topic != nil { // its partitions could not be made
+			delete(c.byName, w.name)
+			delete(c.byID, w.id)
+		}
+	}
+	m.publish(c)
+}
+
+// createPartitionsOf makes the partitions of new topics, those with the same
+// settings together, and returns the topics that have theirs.
+func (m *metadata) createPartitionsOf(topics []*newTopic) (made []*newTopic) {
+	alike := map[journal.Settings][]*newTopic{}
+	for _, w := range topics {
+		alike[w.topic.settings.journal] = append(alike[w.topic.settings.journal], w)
+	}
+	for settings, group := range alike {
+		var ids []journal.ID
+		for _, w := range group {
+			for i := range w.partitions {
+				ids = append(ids, journal.ID{Topic: w.id, Partition: int32(i)})
+			}
+		}
+		logs, err := m.b.journal.CreateAll(ids, settings)
+		if err != nil {
+			m.b.log.Error("create partitions", "partitions", len(ids), "cause", err)
+			for _, w := range group {
+				w.failed = storageFailure(err)
+			}
+			continue
+		}
+		for _, w := range group {
+			for i := range w.partitions {
+				w.topic.partitions = append(w.topic.partitions, &partition{index: int32(i), log: logs[i]})
+			}
+			logs = logs[w.partitions:]
+		}
+		made = append(made, group...)
+	}
+	return made
 }
 
 // newTopic is a topic that somebody wants, and what became of it.
@@ -120,6 +172,7 @@ type newTopic struct {
 	dry        bool // only see whether it could be made
 
 	id     topicID
+	topic  *topic
 	failed *failure
 }
 
@@ -134,21 +187,7 @@ func (m *metadata) admit(c *catalog, w *newTopic) *failure {
 	return nil
 }
 
-func (m *metadata) createTopic(c *catalog, w *newTopic) (*topic, error) {
-	t := &topic{name: w.name, id: w.id, internal: isInternal(w.name), configs: w.configs}
-	t.settings = m.b.viewOf(c).settingsOf(w.configs)
-	var err error
-	if t.partitions, err = m.createPartitions(t, 0, w.partitions); err != nil {
-		return nil, err
-	}
-	record := metadataRecord(keyTopic+w.name, topicRecord{ID: t.id, Partitions: w.partitions, Configs: w.configs})
-	if err := m.write(record); err != nil {
-		m.removePartitions(t.partitions)
-		return nil, err
-	}
-	return t, nil
-}
-
+// createPartitions adds partitions to a topic.
 func (m *metadata) createPartitions(t *topic, from, to int) ([]*partition, error) {
 	ids := make([]journal.ID, 0, to-from)
 	for i := from; i < to; i++ {

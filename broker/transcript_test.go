@@ -98,6 +98,7 @@ func (s *script) run(t *testing.T, d *datadriven.TestData) string {
 	case "power-cut":
 		s.fs.PowerCut(rand.New(rand.NewPCG(1, 1)))
 		s.b.Close() //nolint:errcheck // its files are gone
+		s.fs.Start()
 		s.start()
 		return ""
 	}
