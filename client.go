@@ -84,8 +84,13 @@ func (a *App) memberConfig(clientID string) member.Config {
 	return cfg
 }
 
-// topicsTimeout bounds the first look at the cluster.
-const topicsTimeout = time.Minute
+// topicsTimeout bounds the first look at the cluster, and topicsPatience how
+// long a missing topic is waited for: one that was just made is known to all
+// brokers of a cluster a moment later.
+const (
+	topicsTimeout  = time.Minute
+	topicsPatience = 10 * time.Second
+)
 
 // checkTopics looks at every topic of the topology: sources and sinks must
 // exist, the topics of Through are made when they do not, and topics whose
@@ -93,25 +98,47 @@ const topicsTimeout = time.Minute
 func (a *App) checkTopics(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, topicsTimeout)
 	defer cancel()
+	began := time.Now()
+	for {
+		missing, err := a.lookAtTopics(ctx)
+		patient := time.Since(began) < topicsPatience && ctx.Err() == nil
+		switch {
+		case err != nil && (!kerr.IsRetriable(err) || !patient):
+			return err
+		case err == nil && len(missing) == 0:
+			return nil
+		case !patient:
+			return fmt.Errorf("topics do not exist: %s: create them before the application runs", strings.Join(missing, ", "))
+		}
+		timer := time.NewTimer(200 * time.Millisecond)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+		}
+		timer.Stop()
+	}
+}
+
+// lookAtTopics answers the topics that are missing, in order.
+func (a *App) lookAtTopics(ctx context.Context) (missing []string, err error) {
 	admin := kadm.NewClient(a.producer)
 	counts, err := a.partitionCounts(ctx, admin)
 	if err != nil {
-		return fmt.Errorf("look at the topics of %s on %s: %w", a.topology.app, a.config.text("bootstrap.servers"), err)
+		return nil, fmt.Errorf("look at the topics of %s on %s: %w", a.topology.app, a.config.text("bootstrap.servers"), err)
 	}
-	if err := a.createTopics(ctx, admin, counts); err != nil {
-		return err
-	}
-	var missing []string
-	for name := range a.topology.topics {
-		if counts[name] == 0 {
+	for name, t := range a.topology.topics {
+		if counts[name] == 0 && !t.created {
 			missing = append(missing, name)
 		}
 	}
 	if len(missing) > 0 {
 		slices.Sort(missing)
-		return fmt.Errorf("topics do not exist: %s: create them before the application runs", strings.Join(missing, ", "))
+		return missing, nil
 	}
-	return a.checkCounts(counts)
+	if err := a.createTopics(ctx, admin, counts); err != nil {
+		return nil, err
+	}
+	return nil, a.checkCounts(counts)
 }
 
 // partitionCounts asks for all topics of the topology. A missing one counts 0.

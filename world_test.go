@@ -282,6 +282,9 @@ func (w *world) run(topology *rondo.Topology, opts ...rondo.Option) *instance {
 		}
 		i.cancel()
 		<-i.ended
+		if w.t.Failed() && i.err != nil {
+			w.t.Logf("Run: %v", i.err)
+		}
 	})
 	return i
 }
