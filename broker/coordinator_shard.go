@@ -99,6 +99,7 @@ func (s *shard) live() (wanted bool) {
 	s.core = group.New(s.c.config, newRand())
 	s.asked = map[uint64]func(kmsg.Response){}
 	s.queue, s.flight = nil, nil
+	s.step(s.c.b.groupMetadata(s.c.b.catalog()))
 	if err := s.load(); errors.Is(err, journal.ErrClosed) {
 		return true // half of the log is nothing to act on
 	} else if err != nil {

@@ -326,6 +326,9 @@ func (m *metadata) edit() *catalog {
 func (m *metadata) publish(c *catalog) {
 	c.version++
 	m.current.Store(c)
+	if groups := m.b.groups; groups != nil {
+		groups.catalogChanged(c)
+	}
 }
 
 // configure gives every topic the settings that its configs and the broker's

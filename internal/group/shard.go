@@ -57,7 +57,7 @@ type Producer struct {
 }
 
 // Input is what a shell may feed to Step: Request, Appended, Tick, Loaded,
-// Unload, TopicsDeleted or TxnEnded.
+// Unload, Metadata, TopicsDeleted or TxnEnded.
 type Input interface{ input() }
 
 // Request is one client request about one group; a shell splits those that
@@ -129,6 +129,8 @@ type Shard struct {
 	cfg     Config
 	rng     *rand.Rand
 	phase   shardPhase
+	topics  *Image
+	configs map[string]map[string]string // of groups
 	groups  map[string]*group
 	leaving map[string]*group // deleted, but the tombstones are not durable yet: reads still see them
 	alarms  alarms
@@ -159,6 +161,7 @@ func New(cfg Config, rng *rand.Rand) *Shard {
 	s := &Shard{
 		cfg:     cfg.withDefaults(),
 		rng:     rng,
+		topics:  NewImage(-1, nil),
 		groups:  map[string]*group{},
 		leaving: map[string]*group{},
 		txns:    map[int64]*txn{},
@@ -182,6 +185,8 @@ func (s *Shard) Step(now time.Time, in Input) Output {
 		s.loaded()
 	case Unload:
 		s.unload()
+	case Metadata:
+		s.metadata(in)
 	case TopicsDeleted:
 		if s.phase != unloaded {
 			s.topicsDeleted(in.Topics)
