@@ -79,7 +79,11 @@ func (l *Log) makeDirs() error {
 	if err := l.fs.SyncDir(l.cfg.Dir); err != nil {
 		return err
 	}
-	return l.fs.SyncDir(filepath.Dir(filepath.Clean(l.cfg.Dir)))
+	err := l.fs.SyncDir(filepath.Dir(filepath.Clean(l.cfg.Dir)))
+	if errors.Is(err, fs.ErrPermission) {
+		return nil // a parent that we may not even read: nothing of ours is new in it
+	}
+	return err
 }
 
 func (l *Log) recover() error {

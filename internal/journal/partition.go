@@ -9,8 +9,9 @@ import (
 	"github.com/rondo-streams/rondo/internal/wire"
 )
 
-// Partition is one partition's log. Its methods are safe from many goroutines,
-// and none but DeleteRecords and cold reads waits for the disk.
+// Partition is one partition's log. Its methods are safe from many goroutines.
+// Those that wait for the disk are DeleteRecords, reads behind the tail, and
+// look-ups by time.
 type Partition struct {
 	l      *Log
 	id     ID
@@ -281,8 +282,9 @@ type Result struct {
 // Append gives batches the next offsets of the partition, in the order of
 // calls, and queues them. It does not wait: done is called exactly once, from
 // the log's committer, in the order of Append, when the batches are as durable
-// as Config.Flush wants or when that failed. done must not block, and must not
-// call Append with a lock held that somebody holds while calling Append.
+// as Config.Flush wants or when that failed; only on a log that is closed it is
+// called before Append returns. done must not block, since every other append
+// waits behind it.
 func (p *Partition) Append(a Append, done func(Result)) {
 	now := wallMs()
 	p.mu.Lock()

@@ -45,15 +45,13 @@ type story struct {
 	cfg Config
 	l   *Log
 
-	mu       sync.Mutex
-	front    []string // what the committer did, and answers
-	back     []string // what the keeper did
-	silent   bool
-	failing  string // a prefix of operations that fail
-	failure  error
-	failures int    // how many
-	holding  string // a prefix of operations that wait
-	gate     chan struct{}
+	mu      sync.Mutex
+	front   []string // what the committer did, and answers
+	back    []string // what the keeper did
+	silent  bool
+	failing []*failure
+	holding string // a prefix of operations that wait
+	gate    chan struct{}
 }
 
 // before writes the trace, and fails or holds what it was told to.
@@ -92,15 +90,26 @@ func (s *story) before(op Op) error {
 
 // fails says whether an operation is to fail, under the lock.
 func (s *story) fails(text string) error {
-	if s.failing == "" || s.failures == 0 || !strings.HasPrefix(text, s.failing) {
-		return nil
+	for _, f := range s.failing {
+		if f.times == 0 || !strings.HasPrefix(text, f.prefix) {
+			continue
+		}
+		if s.gate != nil && strings.HasPrefix(text, s.holding) {
+			return nil // decided when it is let go
+		}
+		f.times--
+		return errInjected
 	}
-	if s.gate != nil {
-		return nil // decided when it is let go
-	}
-	s.failures--
-	return s.failure
+	return nil
 }
+
+// failure makes operations fail that begin in a certain way, so many times.
+type failure struct {
+	prefix string
+	times  int64 // negative: always
+}
+
+var errInjected = errors.New("injected")
 
 func (s *story) say(format string, args ...any) {
 	s.mu.Lock()
@@ -177,9 +186,9 @@ func (s *story) do(d *datadriven.TestData) {
 	case "kill", "powercut":
 		s.endProcess(d.Cmd, arg("seed", 0))
 	case "fail":
-		s.failing, s.failure, s.failures = strings.Join(words, " "), errors.New("injected"), int(arg("times", -1))
+		s.failing = append(s.failing, &failure{strings.Join(words, " "), arg("times", -1)})
 	case "heal":
-		s.failing = ""
+		s.failing = nil
 	case "hold":
 		s.holding, s.gate = strings.Join(words, " "), make(chan struct{})
 	case "release":
