@@ -64,7 +64,7 @@ func (b *Broker) deleteTopic(asked kmsg.DeleteTopicsRequestTopic, before []kmsg.
 	case !b.settings.bool("delete.topic.enable"):
 		return nil, fail(kerr.TopicDeletionDisabled, "%s", kerr.TopicDeletionDisabled.Description)
 	case t.internal:
-		return nil, fail(kerr.InvalidRequest, "Deletion of internal topic %s is prohibited: it holds every group and its offsets.", t.name)
+		return nil, fail(kerr.InvalidRequest, "Deletion of internal topic %s is prohibited: the broker keeps its own state in it.", t.name)
 	}
 	if err := b.meta.deleteTopic(t); err != nil {
 		b.log.Error("delete topic", "topic", t.name, "cause", err)

@@ -28,6 +28,7 @@ type coordinator struct {
 	b      *Broker
 	config group.Config
 	causes [5]atomic.Int64 // rebalances by cause
+	told   *eventsTopic
 
 	mu     sync.Mutex
 	shards map[int32]*shard
@@ -39,7 +40,7 @@ type coordinator struct {
 // the first connection is accepted. It begins to load every partition that has
 // something in it: the clocks of those groups run.
 func newCoordinator(b *Broker) *coordinator {
-	c := &coordinator{b: b, config: groupConfig(b.settings), shards: map[int32]*shard{}}
+	c := &coordinator{b: b, config: groupConfig(b.settings), shards: map[int32]*shard{}, told: newEventsTopic(b)}
 	if t := b.catalog().topic(offsetsTopicName); t != nil {
 		for _, p := range t.partitions {
 			if p.log.End() > p.log.Start() {
@@ -130,7 +131,7 @@ func (c *coordinator) topicsDeleted(topics []*topic) {
 }
 
 // event reports a rebalance: a line in the log, a counter, the list of recent
-// ones, and whoever asked to be called.
+// ones, the history topic, and whoever asked to be called.
 func (c *coordinator) event(e cause.Event) {
 	c.causes[e.Cause].Add(1)
 	attrs := []any{
@@ -153,6 +154,7 @@ func (c *coordinator) event(e cause.Event) {
 	}
 	c.recent = append(c.recent, e)
 	c.mu.Unlock()
+	c.told.put(e)
 	if c.b.config.OnEvent != nil {
 		c.b.config.OnEvent(e)
 	}
@@ -194,6 +196,7 @@ func (c *coordinator) close() {
 	for _, s := range shards {
 		<-s.ended
 	}
+	c.told.close()
 }
 
 // newRand makes a source for member ids. They must differ between restarts.

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"strings"
 
+	"github.com/rondo-streams/rondo/cause"
 	"github.com/rondo-streams/rondo/internal/journal"
 	"github.com/rondo-streams/rondo/internal/wire"
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -49,7 +50,9 @@ func errorCode(err error) int16 {
 func storageFailure(err error) *failure { return &failure{code: errorCode(err), text: err.Error()} }
 
 // isInternal tells the topics that the broker keeps for itself.
-func isInternal(name string) bool { return name == offsetsTopicName || name == "__transaction_state" }
+func isInternal(name string) bool {
+	return name == offsetsTopicName || name == "__transaction_state" || name == cause.HistoryTopic
+}
 
 // checkTopicName says what is wrong with the name of a topic (Topic.java), or "".
 func checkTopicName(name string) string {

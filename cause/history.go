@@ -1,0 +1,50 @@
+package cause
+
+import (
+	"encoding/json"
+	"fmt"
+)
+
+// HistoryTopic is the internal topic in which Rondo's broker keeps the events
+// of its groups, for any Kafka client to read: one partition, the group id as
+// the key, [Event.Record] as the value, the time of the trigger as the
+// timestamp. It is made at the first event; its retention.ms and
+// retention.bytes say how long the history is.
+const HistoryTopic = "__rondo_group_events"
+
+// HistoryVersion is the version of the schema of [Event.Record]. A field that
+// is added does not change it; one that is removed or changes its meaning does.
+const HistoryVersion = 1
+
+// historyRecord is an Event with the version of its schema in front.
+type historyRecord struct {
+	Version int `json:"version"`
+	Event
+}
+
+// Record is the event as the history topic and -o json have it: one JSON
+// object with a version. It fails for a time past the year 9999 alone.
+func (e Event) Record() ([]byte, error) {
+	record, err := json.Marshal(historyRecord{Version: HistoryVersion, Event: e})
+	if err != nil {
+		return nil, fmt.Errorf("write an event of group %s: %w", e.Group, err)
+	}
+	return record, nil
+}
+
+// ParseRecord reads what Record wrote. Fields that are not known are left
+// alone; a version that is newer than [HistoryVersion], or anything that is no
+// event, is an error.
+func ParseRecord(value []byte) (Event, error) {
+	var r historyRecord
+	if err := json.Unmarshal(value, &r); err != nil {
+		return Event{}, fmt.Errorf("read a group event: %w", err)
+	}
+	if r.Version < 1 || r.Version > HistoryVersion {
+		return Event{}, fmt.Errorf("read a group event: version %d of its schema: this program knows 1 to %d", r.Version, HistoryVersion)
+	}
+	if r.Group == "" || r.Cause == 0 {
+		return Event{}, fmt.Errorf("read a group event: no group or no cause in it")
+	}
+	return r.Event, nil
+}
