@@ -146,22 +146,27 @@ func TestWait(t *testing.T) {
 		t.Fatal(err)
 	}
 	var woken atomic.Int64
+	wants := func(n int64) {
+		t.Helper()
+		// An append is answered before the readers are woken.
+		for deadline := time.Now().Add(30 * time.Second); woken.Load() != n; time.Sleep(time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatalf("woken %d, want %d", woken.Load(), n)
+			}
+		}
+	}
 	p.Wait(0, func() { woken.Add(1) })
 	cancel := p.Wait(0, func() { woken.Add(100) })
 	cancel()
 	cancel()
 	appendWait(p, Append{Batches: batchOf(1, "x")})
-	if woken.Load() != 1 {
-		t.Fatalf("woken %d", woken.Load())
-	}
+	wants(1)
 	p.Wait(0, func() { woken.Add(1) }) // at once
 	p.Wait(1, func() { woken.Add(1) }) // by the removal
 	if err := l.Remove(p.ID()); err != nil {
 		t.Fatal(err)
 	}
-	if woken.Load() != 3 {
-		t.Fatalf("woken %d", woken.Load())
-	}
+	wants(3)
 	q, err := l.Create(ID{topicID(2), 0}, DefaultSettings())
 	if err != nil {
 		t.Fatal(err)
@@ -170,9 +175,7 @@ func TestWait(t *testing.T) {
 	if err := l.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if woken.Load() != 4 {
-		t.Fatalf("woken %d", woken.Load())
-	}
+	wants(4)
 	if r := appendWait(q, Append{Batches: batchOf(1, "x")}); r.Err == nil {
 		t.Fatal("appended to a closed log")
 	}
