@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/rondo-streams/rondo/internal/call"
@@ -35,7 +36,7 @@ type App struct {
 	state     string
 	began     time.Time
 	threads   []*running
-	number    int
+	numbers   map[int]bool  // of threads that are there
 	ended     chan *running // threads that are over; nil before Run
 	over      chan struct{} // closed when Run returns
 	evictions []Eviction
@@ -56,7 +57,7 @@ func NewApp(t *Topology, opts ...Option) (*App, error) {
 	}
 	a := &App{
 		topology: t, config: c, clientID: c.text("client.id"), streams42: c.text("loop.policy") == "streams42",
-		maxPoll: c.duration("max.poll.interval.ms"), delivery: c.duration("delivery.timeout.ms"), subOf: map[string]int32{}, gates: map[string]*call.Gate{}, state: "created",
+		maxPoll: c.duration("max.poll.interval.ms"), delivery: c.duration("delivery.timeout.ms"), subOf: map[string]int32{}, gates: map[string]*call.Gate{}, numbers: map[int]bool{}, state: "created",
 	}
 	if a.clientID == "" {
 		a.clientID = c.text("application.id")
@@ -73,26 +74,6 @@ func NewApp(t *Topology, opts ...Option) (*App, error) {
 		}
 	}
 	return a, nil
-}
-
-// gate is what stands before the service of a call.
-func (c *callSpec) gate() call.GateOptions {
-	var o call.GateOptions
-	if b := c.policy.Breaker; b != nil {
-		o.BreakerFailures, o.BreakerWindow, o.BreakerDelay = or(b.Failures, 5), or(b.Window, 10), or(b.Delay, 10*time.Second)
-	}
-	if l := c.policy.Adaptive; l != nil {
-		o.LimitMin, o.LimitMax, o.LimitStart = or(l.Min, 1), or(l.Max, 200), or(l.Initial, 20)
-	}
-	return o
-}
-
-func or[T comparable](v, instead T) T {
-	var zero T
-	if v == zero {
-		return instead
-	}
-	return v
 }
 
 func (a *App) loopSettings() loop.Settings {
@@ -214,12 +195,10 @@ func (r *running) lived() time.Duration { return r.until.Sub(r.since) }
 
 // startThread makes a thread and lets it run.
 func (a *App) startThread() (*running, error) {
-	a.mu.Lock()
-	a.number++
-	number := a.number
-	a.mu.Unlock()
+	number := a.takeNumber()
 	th := newThread(a, number)
 	if err := th.open(); err != nil {
+		a.giveNumber(number)
 		return nil, err
 	}
 	stop := make(chan struct{})
@@ -244,7 +223,28 @@ func (a *App) startThread() (*running, error) {
 	return r, nil
 }
 
+// takeNumber is the lowest number that no thread has: a thread that replaces
+// another one takes over its client id and, with static membership, its place
+// in the group.
+func (a *App) takeNumber() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	n := 1
+	for a.numbers[n] {
+		n++
+	}
+	a.numbers[n] = true
+	return n
+}
+
+func (a *App) giveNumber(n int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.numbers, n)
+}
+
 func (a *App) forget(r *running) {
+	a.giveNumber(r.number)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.threads = slices.DeleteFunc(a.threads, func(x *running) bool { return x == r })
@@ -307,10 +307,26 @@ func (a *App) RemoveStreamThread(ctx context.Context) (name string, err error) {
 	r.stop()
 	select {
 	case <-r.done:
-		return r.name, nil
+		return r.name, a.dismiss(ctx, r)
 	case <-ctx.Done():
 		return r.name, fmt.Errorf("remove thread %s: %w", r.name, context.Cause(ctx))
 	}
+}
+
+// dismiss takes a removed thread's static member out of the group, as Kafka
+// Streams does: it stayed silent when it closed, and its partitions would wait
+// for it until the session clock fires.
+func (a *App) dismiss(ctx context.Context, r *running) error {
+	instance := r.instance()
+	if instance == "" {
+		return nil
+	}
+	group := a.config.text("application.id")
+	_, err := kadm.NewClient(a.producer).LeaveGroup(ctx, kadm.LeaveGroup(group).Reason("the stream thread was removed").InstanceIDs(instance))
+	if err != nil {
+		return fmt.Errorf("take static member %s out of group %s: %w", instance, group, err)
+	}
+	return nil
 }
 
 // Stats takes a snapshot. It is cheap enough to be asked for many times a

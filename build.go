@@ -48,8 +48,6 @@ type topic struct {
 	at         string // where it was used first
 	partitions int32
 	created    bool // by Rondo: the target of Through
-	read       bool
-	written    bool
 }
 
 // node is one operator. Its typed function is made once for each task, so the
@@ -141,7 +139,6 @@ func sourceNode[K, V any](b *Builder, t Topic[K, V], tp *topic, at string) *node
 	if old := b.sources[t.Name]; old != nil && tp.note == t.note() && tp.types == reflect.TypeFor[Record[K, V]]() {
 		return old
 	}
-	tp.read = true
 	n := b.add(&node{kind: "source", name: t.Name, note: t.note(), at: at, topic: tp, make: makeSource(t)})
 	b.sources[t.Name] = n
 	return n

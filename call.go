@@ -1,6 +1,7 @@
 package rondo
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -90,6 +91,38 @@ type Breaker struct {
 type Adaptive struct {
 	Min, Max int // 0 means 1 and 200
 	Initial  int // 0 means 20
+}
+
+func (b Breaker) withDefaults() Breaker {
+	return Breaker{cmp.Or(b.Failures, 5), cmp.Or(b.Window, 10), cmp.Or(b.Delay, 10*time.Second)}
+}
+
+func (b Breaker) valid() bool {
+	b = b.withDefaults()
+	return b.Failures > 0 && b.Window >= b.Failures && b.Delay > 0
+}
+
+func (a Adaptive) withDefaults() Adaptive {
+	return Adaptive{Min: cmp.Or(a.Min, 1), Max: cmp.Or(a.Max, 200), Initial: cmp.Or(a.Initial, 20)}
+}
+
+func (a Adaptive) valid() bool {
+	a = a.withDefaults()
+	return a.Min > 0 && a.Max >= a.Min && a.Initial > 0
+}
+
+// gate is what stands before the service of a call.
+func (c *callSpec) gate() call.GateOptions {
+	var o call.GateOptions
+	if c.policy.Breaker != nil {
+		b := c.policy.Breaker.withDefaults()
+		o.BreakerFailures, o.BreakerWindow, o.BreakerDelay = b.Failures, b.Window, b.Delay
+	}
+	if c.policy.Adaptive != nil {
+		l := c.policy.Adaptive.withDefaults()
+		o.LimitMin, o.LimitMax, o.LimitStart = l.Min, l.Max, l.Initial
+	}
+	return o
 }
 
 // callSpec is what a topology knows of one Call, whatever its types.
@@ -191,8 +224,7 @@ func (b *Builder) checkPolicy(n *node, p CallPolicy) {
 	}{
 		{"Parallel", p.Parallel < 0}, {"Attempts", p.Attempts < 0}, {"Backoff", p.Backoff < 0}, {"MaxBackoff", p.MaxBackoff < 0},
 		{"Budget", p.Budget < 0}, {"Evictions", p.Evictions < 0}, {"Order", p.Order < ByPartition || p.Order > Unordered},
-		{"Breaker", p.Breaker != nil && (p.Breaker.Failures < 0 || p.Breaker.Window < p.Breaker.Failures || p.Breaker.Delay < 0)},
-		{"Adaptive", p.Adaptive != nil && (p.Adaptive.Min < 0 || p.Adaptive.Initial < 0 || p.Adaptive.Max < p.Adaptive.Min)},
+		{"Breaker", p.Breaker != nil && !p.Breaker.valid()}, {"Adaptive", p.Adaptive != nil && !p.Adaptive.valid()},
 	} {
 		if f.bad {
 			b.fault(n.at, "call %q: policy field %s is out of range", n.name, f.name)
@@ -215,8 +247,7 @@ func (c CallStream[K, V, W]) decide(p failurePolicy) Stream[K, W] {
 // finished when that write is acknowledged.
 func (c CallStream[K, V, W]) FailuresTo(dead Topic[K, V]) Stream[K, W] {
 	at := userLine()
-	tp := useTopic(c.b, dead, at)
-	tp.written = true
+	useTopic(c.b, dead, at)
 	c.n.call.deadTopic = dead.Name
 	c.site.dead = dead
 	return c.decide(failureDead)

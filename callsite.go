@@ -23,7 +23,6 @@ type callSite[K, V, W any] struct {
 type callRunner interface {
 	full() bool
 	len() int
-	inFlight() int
 	next() (time.Time, bool)
 	tick()
 	drain()
@@ -74,7 +73,6 @@ func (s *callSite[K, V, W]) make(t *task, next []any) any {
 
 func (l *callLane[K, V, W]) full() bool              { return l.window.Full() }
 func (l *callLane[K, V, W]) len() int                { return l.window.Len() }
-func (l *callLane[K, V, W]) inFlight() int           { return l.window.InFlight() }
 func (l *callLane[K, V, W]) next() (time.Time, bool) { return l.window.Next() }
 func (l *callLane[K, V, W]) tick()                   { l.step(call.Tick{}) }
 

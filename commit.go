@@ -2,7 +2,6 @@ package rondo
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/rondo-streams/rondo/internal/loop"
@@ -122,8 +121,4 @@ func (th *thread) commitNow(ctx context.Context) (tasks int, err error) {
 		seen[c.task] = true
 	}
 	return len(seen), err
-}
-
-func rebalancing(err error) bool {
-	return errors.Is(err, member.ErrRebalancing) || errors.Is(err, context.DeadlineExceeded)
 }

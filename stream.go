@@ -192,7 +192,6 @@ func (s Stream[K, V]) Split(predicates ...func(K, V) bool) (branches []Stream[K,
 func (s Stream[K, V]) To(t Topic[K, V]) {
 	at := userLine()
 	tp := useTopic(s.b, t, at)
-	tp.written = true
 	s.b.add(&node{kind: "sink", name: t.Name, note: t.note(), at: at, topic: tp, make: makeSink(t.Key, t.Value, fixedTopic[K, V](t.Name))}, s.n)
 }
 
@@ -217,7 +216,7 @@ func (s Stream[K, V]) ToDynamic(pick func(Record[K, V]) string, key serde.Serde[
 func (s Stream[K, V]) Through(t Topic[K, V]) Stream[K, V] {
 	at := userLine()
 	tp := useTopic(s.b, t, at)
-	tp.written, tp.created = true, true
+	tp.created = true
 	s.b.add(&node{kind: "sink", name: t.Name, note: t.note(), at: at, topic: tp, make: makeSink(t.Key, t.Value, fixedTopic[K, V](t.Name))}, s.n)
 	return Stream[K, V]{s.b, sourceNode(s.b, t, tp, at)}
 }

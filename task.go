@@ -252,16 +252,6 @@ func (t *task) takeDone() int {
 	return n
 }
 
-// unfinished is how many records have begun and not ended.
-func (t *task) unfinished() (n int) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for _, p := range t.parts {
-		n += p.offsets.Open()
-	}
-	return n
-}
-
 // drain stops intake: queued records are dropped, calls that have not begun are
 // forgotten. The driver calls it.
 func (t *task) drain() {

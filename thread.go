@@ -47,7 +47,6 @@ type thread struct {
 	asked    bool // user code wants a commit
 	pending  int  // commits in flight
 	again    bool // the core wants a commit while another one is in flight
-	broken   []*task
 	drivers  sync.WaitGroup
 
 	mu         sync.Mutex // guards tasks and the readings, for Stats
@@ -85,6 +84,15 @@ func newThread(a *App, number int) *thread {
 	return th
 }
 
+// instance is the thread's group.instance.id; empty for a dynamic member.
+func (th *thread) instance() string {
+	id := th.app.config.text("group.instance.id")
+	if id == "" {
+		return ""
+	}
+	return fmt.Sprintf("%s-%d", id, th.number)
+}
+
 // open joins the group.
 func (th *thread) open() error {
 	client, err := kgo.NewClient(th.app.consumerOptions(th.name + "-consumer")...)
@@ -94,9 +102,7 @@ func (th *thread) open() error {
 	th.intake = newIntake(client, th.app.config.number("max.poll.records"))
 	cfg := th.app.memberConfig(th.name)
 	cfg.Logger = th.log
-	if id := th.app.config.text("group.instance.id"); id != "" {
-		cfg.InstanceID = fmt.Sprintf("%s-%d", id, th.number)
-	}
+	cfg.InstanceID = th.instance()
 	if th.member, err = member.Start(th.ctx, cfg); err != nil {
 		client.Close()
 		return fmt.Errorf("thread %s: join group %s: %w", th.name, cfg.Group, err)
@@ -225,7 +231,6 @@ func (th *thread) taskFailed(t *task, err error) {
 			th.err = err
 			th.log.Error("thread fails", "error", err)
 		}
-		th.broken = append(th.broken, t)
 		if l := th.lanes[t.id]; l != nil && l.task == t {
 			// The lane will never be drained. Its finished prefix stays part
 			// of commits until the thread ends.

@@ -276,6 +276,83 @@ func TestOutputsOldAndLate(t *testing.T) {
 	})
 }
 
+// TestStopWithHungCode: user code that looks at no context does not come back.
+// The stop takes no longer than the drain budget and a moment.
+func TestStopWithHungCode(t *testing.T) {
+	ownBubble(t, func(w *world) {
+		in, out := w.topic("stuck-in", 2), w.topic("stuck-out", 2)
+		w.fill(in, 2, 0, 10, one)
+		release := make(chan struct{})
+		b := rondo.New("stuck" + w.suffix)
+		b.From(text(in)).MapValues(func(v string) string {
+			if v == "4" {
+				<-release
+			}
+			return v
+		}).To(text(out))
+		topology, err := b.Build()
+		if err != nil {
+			t.Fatal(err)
+		}
+		app := w.run(topology, fullPace.options()...)
+		eventually(t, time.Minute, "seven others", func() bool { return app.Stats().Counts.Finished == 7 })
+		if took := app.stop(); took > fullPace.drain+2*time.Second {
+			t.Errorf("stopped after %s", took)
+		}
+		close(release)
+		time.Sleep(time.Second)
+		if n := len(w.read(out)); n != 7 {
+			t.Errorf("%d outputs; what came back after the end of the lease must not leave the task", n)
+		}
+		if n := sum(w.committed("stuck"+w.suffix, in)); n != 7 {
+			t.Errorf("%d committed, want 7", n)
+		}
+	})
+}
+
+// TestCallThatIgnoresItsContext: it is given up a moment after its time-out,
+// the record goes on, and the goroutine that does not come back is counted.
+func TestCallThatIgnoresItsContext(t *testing.T) {
+	ownBubble(t, func(w *world) {
+		release := make(chan struct{})
+		svc := &service{act: func(ctx context.Context, key, value string, nth int) (string, error) {
+			if value == "1" {
+				<-release
+			}
+			return "ok", nil
+		}}
+		s := w.scorer("deaf", 1, svc)
+		s.timeout = time.Second
+		s.policy = rondo.CallPolicy{Attempts: 2}
+		w.fill(s.in, 1, 0, 3, one)
+		app := w.run(w.build(s), fullPace.options()...)
+		eventually(t, 5*time.Second, "all finished", func() bool { return app.Stats().Counts.Finished == 3 })
+		c := app.Stats().Counts
+		if c.Abandoned != 2 || c.DeadLetters != 1 || c.InFlight != 0 {
+			t.Errorf("abandoned %d, dead letters %d, in flight %d, want 2, 1, 0", c.Abandoned, c.DeadLetters, c.InFlight)
+		}
+		close(release)
+		app.stop()
+		if dead := w.read(s.dead); header(dead[0], rondo.HeaderErrorCause) != "timeout" || header(dead[0], rondo.HeaderErrorAttempts) != "2" {
+			t.Errorf("dead letter %v", dead[0].Headers)
+		}
+	})
+}
+
+// TestStaticThreadIsDismissed: removing a thread with static membership frees
+// its partitions at once.
+func TestStaticThreadIsDismissed(t *testing.T) {
+	ownBubble(t, func(w *world) {
+		s := w.scorer("dismiss", 2, &service{act: after(time.Millisecond)})
+		app := w.run(w.build(s), fullPace.options(rondo.Set("group.instance.id", "i"), rondo.Set("num.stream.threads", "2"))...)
+		eventually(t, time.Minute, "a task each", func() bool { return len(app.Stats().Threads) == 2 && balanced(app, 1) })
+		if _, err := app.RemoveStreamThread(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, 15*time.Second, "both tasks on the other", func() bool { return len(app.Stats().Threads) == 1 && balanced(app, 2) })
+	})
+}
+
 // TestMissingTopic: Run says which topics are missing instead of waiting.
 func TestMissingTopic(t *testing.T) {
 	ownBubble(t, func(w *world) {
