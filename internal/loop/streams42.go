@@ -98,10 +98,12 @@ type Reading struct {
 	Fences    int // times that the thread found itself out of the group, by a commit or otherwise
 }
 
-// NewStreams42 is a new thread: N is 1 and the commit clock stands at zero.
+// NewStreams42 is a new thread: N is 1, or Settings.FirstN, and the commit
+// clock stands at zero.
 // Its first input is Started.
 func NewStreams42(set Settings) *Streams42 {
-	return &Streams42{set: set.WithDefaults(), n: 1}
+	set = set.WithDefaults()
+	return &Streams42{set: set, n: set.FirstN}
 }
 
 // N is the number of records of each task in the present or next pass.
@@ -256,7 +258,7 @@ func (s *Streams42) process(now time.Time) Act {
 		s.next++
 		if t.queued > 0 {
 			s.waits = Process
-			return Act{Kind: Process, Task: t.id, Max: s.n, Pass: s.seen.Passes + 1}
+			return Act{Kind: Process, Task: t.id, Max: s.most(t), Pass: s.seen.Passes + 1}
 		}
 	}
 	if s.processed > 0 {
@@ -269,9 +271,17 @@ func (s *Streams42) process(now time.Time) Act {
 	return s.maybeCommit(now)
 }
 
+// most is how many records of a task a pass may take.
+func (s *Streams42) most(t *task42) int {
+	if s.set.Whole {
+		return t.queued
+	}
+	return s.n
+}
+
 func (s *Streams42) ran(in *Processed) {
 	t := s.find(in.Task)
-	if t == nil || in.Records > s.n || in.Records+in.Left != t.queued {
+	if t == nil || in.Records > s.most(t) || in.Records+in.Left != t.queued {
 		panic(fmt.Sprintf("loop: task %s ran %d and has %d left, contrary to what was delivered", in.Task, in.Records, in.Left))
 	}
 	t.queued = in.Left

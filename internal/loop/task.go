@@ -34,6 +34,8 @@ type Settings struct {
 	BufferedRecords int           // buffered.records.per.partition, default 1000
 	Burst           time.Duration // how long one lane runs before the clocks are looked at, default 100 ms (PerCall)
 	Punctuates      bool          // the topology has punctuations: Streams42 asks for them once a pass
+	FirstN          int           // the N that a Streams42 begins with, default 1; a prediction begins with one that was learned before
+	Whole           bool          // a pass of Streams42 takes all that is queued and N plays no part: a plain consumer, which handles what a poll gave it and polls again
 }
 
 // WithDefaults fills the zero fields in.
@@ -44,6 +46,7 @@ func (s Settings) WithDefaults() Settings {
 	s.MaxPollRecords = cmp.Or(s.MaxPollRecords, 1000)
 	s.BufferedRecords = cmp.Or(s.BufferedRecords, 1000)
 	s.Burst = cmp.Or(s.Burst, 100*time.Millisecond)
+	s.FirstN = max(s.FirstN, 1)
 	return s
 }
 

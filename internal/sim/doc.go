@@ -35,7 +35,7 @@
 //
 // # What is not
 //
-// Transactions, the streams and consumer group protocols, state restoration
-// other than its length, standby tasks, and a loaded machine (its effect is an
+// Transactions other than their time-out, the streams and consumer group
+// protocols, state restoration other than its length, standby tasks, and a loaded machine (its effect is an
 // input: [Costs] and the hand-over).
 package sim

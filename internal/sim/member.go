@@ -270,7 +270,7 @@ func (m *member) startBeating() {
 		m.beatFrom = m.w.now
 	}
 	m.cancel(tSession)
-	if m.thread != nil {
+	if m.thread != nil && !m.w.sc.NoPollClock {
 		m.schedule(tPollClock, max(m.w.now, m.pollReset+m.w.sc.Settings.MaxPollInterval))
 	}
 	if m.w.group.state == groupPreparing {

@@ -49,6 +49,17 @@ type Scenario struct {
 	// Movable says that a task moves to the newest member even when the old
 	// owner could have kept it, as the stateless tasks of Kafka Streams may.
 	Movable bool
+	// NoPollClock is a client without one (franz-go, sarama, kafkajs): it never
+	// leaves by itself, but a join that it does not send in time still costs
+	// it its place, after max.poll.interval.ms, which stands for its rebalance
+	// timeout.
+	NoPollClock bool
+	// Transaction is transaction.timeout.ms: a pass's outputs are in a
+	// transaction from the end of its first call to its commit, which fails
+	// when the coordinator has found the transaction too old by then. It looks
+	// every transaction.abort.timed.out.transaction.cleanup.interval.ms, 10 s.
+	// 0: no transactions.
+	Transaction time.Duration
 
 	// PerCall only.
 	Parallel    int           // calls in flight per task, default 1

@@ -41,6 +41,7 @@ type thread struct {
 	passNo  int
 
 	committing bool
+	txn        time.Duration // when the open transaction began; 0: none
 }
 
 type task struct {
@@ -128,6 +129,9 @@ func (t *thread) process() bool {
 			t.ran++
 			t.pass.Records++
 			t.pass.End = t.w.now
+			if t.txn == 0 {
+				t.txn = t.w.now
+			}
 		}
 		if t.ran == t.act.Max || k.queued == 0 {
 			t.next(t.loop.Step(t.w.time(), loop.Processed{Task: t.act.Task, Records: t.ran, Left: k.queued}))
@@ -160,7 +164,7 @@ func (t *thread) commit() bool {
 	t.committing = false
 	var out loop.Committed
 	switch {
-	case m.generation > 0 && t.w.group.accepts(m):
+	case m.generation > 0 && t.w.group.accepts(m) && !t.aborted():
 		out.Tasks = t.commitAll()
 	default:
 		out.Failed = true
@@ -171,9 +175,24 @@ func (t *thread) commit() bool {
 	return true
 }
 
+// abortEvery is transaction.abort.timed.out.transaction.cleanup.interval.ms.
+const abortEvery = 10 * time.Second
+
+// aborted tells whether the transaction coordinator has ended the open
+// transaction: at the first of its looks that finds it too old.
+func (t *thread) aborted() bool {
+	timeout := t.w.sc.Transaction
+	if timeout == 0 || t.txn == 0 {
+		return false
+	}
+	look := (t.txn + timeout + abortEvery - 1) / abortEvery * abortEvery
+	return look <= t.w.now
+}
+
 // commitAll commits what every task has finished.
 func (t *thread) commitAll() int {
 	n := 0
+	t.txn = 0
 	for p := range t.tasks {
 		k := &t.tasks[p]
 		if k.owned && k.pos > t.w.parts[p].committed {
@@ -206,6 +225,9 @@ func (t *thread) fence() bool {
 // drop forgets the tasks of some partitions, or of all, with their records.
 func (t *thread) drop(partitions []int) {
 	all := partitions == nil
+	if all {
+		t.txn = 0
+	}
 	gone := func(p int) bool { return all || slices.Contains(partitions, p) }
 	for p := range t.tasks {
 		if gone(p) {
