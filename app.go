@@ -21,6 +21,7 @@ type App struct {
 	topology   *Topology
 	config     *config
 	clientID   string
+	policy     string // loop.policy
 	streams42  bool
 	maxPoll    time.Duration
 	watchEvery time.Duration // between two looks at user code
@@ -56,7 +57,7 @@ func NewApp(t *Topology, opts ...Option) (*App, error) {
 		return nil, err
 	}
 	a := &App{
-		topology: t, config: c, clientID: c.text("client.id"), streams42: c.text("loop.policy") == "streams42",
+		topology: t, config: c, clientID: c.text("client.id"), policy: c.text("loop.policy"), streams42: c.text("loop.policy") == "streams42",
 		maxPoll: c.duration("max.poll.interval.ms"), delivery: c.duration("delivery.timeout.ms"), subOf: map[string]int32{}, gates: map[string]*call.Gate{}, numbers: map[int]bool{}, state: "created",
 	}
 	if a.clientID == "" {
@@ -333,7 +334,7 @@ func (a *App) dismiss(ctx context.Context, r *running) error {
 // second.
 func (a *App) Stats() Stats {
 	a.mu.Lock()
-	s := Stats{App: a.config.text("application.id"), Policy: a.config.text("loop.policy"), State: a.state, Evictions: slices.Clone(a.evictions)}
+	s := Stats{App: a.config.text("application.id"), Policy: a.policy, State: a.state, Evictions: slices.Clone(a.evictions)}
 	if !a.began.IsZero() {
 		s.Uptime = time.Since(a.began)
 	}

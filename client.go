@@ -59,6 +59,8 @@ func (a *App) producerOptions() []kgo.Opt {
 		kgo.ProducerLinger(c.duration("linger.ms")),
 		kgo.ProducerBatchMaxBytes(int32(min(c.number("batch.size"), c.number("max.request.size")))),
 		kgo.ProducerBatchCompression(codec, kgo.NoCompression()),
+		kgo.MaxBufferedBytes(c.number("buffer.memory")),
+		kgo.MaxBufferedRecords(1<<20), // bytes are the bound
 		kgo.ProduceRequestTimeout(c.duration("request.timeout.ms")),
 	)
 }

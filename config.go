@@ -127,14 +127,14 @@ func (c *config) set(name, value string) {
 	k, ok := findKey(bare)
 	switch {
 	case !ok:
-		c.errs = append(c.errs, fmt.Errorf("setting %q is unknown: did you mean %q?", name, nearest(bare)))
+		c.errs = append(c.errs, fmt.Errorf("setting %.100q is unknown: did you mean %q?", name, nearest(bare)))
 		return
 	case k.ignored != "":
 		c.ignored = append(c.ignored, Ignored{name, value, k.ignored})
 		return
 	}
 	if err := k.check(value); err != nil {
-		c.errs = append(c.errs, fmt.Errorf("setting %s=%q: %w", name, value, err))
+		c.errs = append(c.errs, fmt.Errorf("setting %s=%.100q: %w", name, value, err))
 		return
 	}
 	c.values[bare] = value

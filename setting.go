@@ -79,6 +79,7 @@ func producerKeys() []settingKey {
 		{"compression.type", "lz4", oneOf("none", "gzip", "snappy", "lz4", "zstd"), "of outputs", ""},
 		{"delivery.timeout.ms", "120000", positive, "how long an output may take until it is acknowledged; then the production handler decides", ""},
 		{"request.timeout.ms", "30000", positive, "how long a broker may take to answer a produce request", ""},
+		{"buffer.memory", "33554432", numberFrom(1<<16, 1<<30), "bytes of outputs that wait to be acknowledged; a task waits when they are more", ""},
 		{"max.request.size", "1048576", numberFrom(1, 1<<30), "bytes of one output record at most", ""},
 	}
 }
@@ -95,7 +96,7 @@ func ignoredKeys() []settingKey {
 		noState:                           "state.dir statestore.cache.max.bytes cache.max.bytes.buffering num.standby.replicas max.warmup.replicas acceptable.recovery.lag probing.rebalance.interval.ms state.cleanup.delay.ms rocksdb.config.setter default.dsl.store dsl.store.suppliers.class application.server",
 		typed:                             "default.key.serde default.value.serde key.deserializer value.deserializer key.serializer value.serializer default.list.key.serde.inner",
 		handlers:                          "deserialization.exception.handler default.deserialization.exception.handler production.exception.handler default.production.exception.handler processing.exception.handler default.timestamp.extractor",
-		network:                           "receive.buffer.bytes send.buffer.bytes reconnect.backoff.ms reconnect.backoff.max.ms retry.backoff.ms retry.backoff.max.ms connections.max.idle.ms retries max.in.flight.requests.per.connection buffer.memory max.block.ms client.dns.lookup check.crcs",
+		network:                           "receive.buffer.bytes send.buffer.bytes reconnect.backoff.ms reconnect.backoff.max.ms retry.backoff.ms retry.backoff.max.ms connections.max.idle.ms retries max.in.flight.requests.per.connection max.block.ms client.dns.lookup check.crcs",
 		"Go has no class path and no JMX": "metric.reporters metrics.num.samples metrics.recording.level metrics.sample.window.ms auto.include.jmx.reporter interceptor.classes partitioner.class processor.wrapper.class",
 		"the assignor is Rondo's own: sticky, and it keeps co-partitioned topics together": "partition.assignment.strategy task.assignor.class rack.aware.assignment.strategy rack.aware.assignment.tags upgrade.from",
 		"a topology is run as it was written":                                              "topology.optimization",
