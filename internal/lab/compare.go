@@ -1,0 +1,288 @@
+package lab
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// State is how a cell stands to the prediction.
+type State int8
+
+// The states of a cell.
+const (
+	Silent    State = iota // nothing is known
+	Agrees                 // as the prediction
+	Explained              // differs, and a rule says why
+	Differs                // differs, and nothing says why
+	Shown                  // not compared: the prediction itself, or no prediction
+)
+
+// Cell is a number of one column.
+type Cell struct {
+	Column string `json:"column"`
+	Text   string `json:"text"`
+	State  State  `json:"state"`
+	Why    string `json:"why,omitempty"`
+}
+
+// Row is one metric over all columns.
+type Row struct {
+	Metric string `json:"metric"`
+	Text   string `json:"text"`
+	Cells  []Cell `json:"cells"` // in order of the columns
+}
+
+// Table is what is known of one scenario, side by side.
+type Table struct {
+	Scenario *Scenario
+	Rows     []Row
+	Facts    []*Facts
+}
+
+// tableColumns are the columns of every table.
+func tableColumns() []string {
+	return []string{ColumnArticle, ColumnPredicted, ColumnStreams42, ColumnPerCall, ColumnRecorded}
+}
+
+// usual are the metrics that a table shows when there is nothing else.
+func usual() []string { return []string{"evictions", "commits", "records", "distinct"} }
+
+// Compare sets everything side by side. The prediction of a percall column is
+// that of its own policy. The first recording stands in the table.
+func Compare(s *Scenario, facts ...*Facts) *Table {
+	t := &Table{Scenario: s, Facts: facts}
+	var names []string
+	add := func(list ...string) {
+		for _, n := range list {
+			if !slices.Contains(names, n) {
+				names = append(names, n)
+			}
+		}
+	}
+	for _, list := range [][]Expect{s.Article, s.ByRule, s.Recorded} {
+		for _, e := range list {
+			add(e.Metric)
+		}
+	}
+	add(usual()...)
+	all := metrics()
+	for i := range all {
+		if m := &all[i]; slices.Contains(names, m.Name) {
+			if row, some := t.row(m); some {
+				t.Rows = append(t.Rows, row)
+			}
+		}
+	}
+	return t
+}
+
+func (t *Table) facts(column, policy string) *Facts {
+	for _, f := range t.Facts {
+		if f.Column == column && (policy == "" || f.Policy == policy) {
+			return f
+		}
+	}
+	return nil
+}
+
+// predicted is the prediction that a column is held against.
+func (t *Table) predicted(column string) *Facts {
+	policy := ColumnStreams42
+	if column == ColumnPerCall || column == ColumnPredicted && t.facts(ColumnPredicted, ColumnStreams42) == nil {
+		policy = ColumnPerCall
+	}
+	return t.facts(ColumnPredicted, policy)
+}
+
+func (t *Table) row(m *Metric) (Row, bool) {
+	row := Row{Metric: m.Name, Text: m.Text}
+	some := false
+	for _, column := range tableColumns() {
+		c := t.cell(m, column)
+		some = some || c.State != Silent
+		row.Cells = append(row.Cells, c)
+	}
+	return row, some
+}
+
+func (t *Table) cell(m *Metric, column string) Cell {
+	c := Cell{Column: column}
+	want, known := t.want(m, column)
+	var e Expect
+	slack := 0.0
+	switch column {
+	case ColumnArticle:
+		list := t.Scenario.Article
+		i := slices.IndexFunc(list, func(e Expect) bool { return e.Metric == m.Name })
+		if i < 0 {
+			return c
+		}
+		e = list[i]
+	default:
+		v, ok := t.value(m, column)
+		if !ok {
+			return c
+		}
+		e.Values = v
+		if f := t.facts(column, ""); f != nil && f.Scale > 1 && column != ColumnPredicted {
+			slack = t.slack(f)
+		}
+	}
+	c.Text = m.Show(e.Values)
+	if e.Approx {
+		c.Text = "about " + c.Text
+	}
+	c.State = Shown
+	if !known || column == ColumnPredicted {
+		return c
+	}
+	e2 := Expect{Values: e.Values, Approx: e.Approx}
+	if m.agree(e2, want, slack) {
+		c.State = Agrees
+		return c
+	}
+	c.State, c.Why = Differs, t.Scenario.Explained(cmpColumn(column), m.Name)
+	if c.Why != "" {
+		c.State = Explained
+	}
+	return c
+}
+
+// cmpColumn is the column that a rule names: a difference between article and
+// prediction is one of the prediction.
+func cmpColumn(column string) string {
+	if column == ColumnArticle {
+		return ColumnPredicted
+	}
+	return column
+}
+
+// wallSlack is how much a real machine adds to each stretch of time, in
+// seconds of the wall: joins, commits, round trips.
+const wallSlack = 0.15
+
+// slack is that in seconds of the scenario.
+func (t *Table) slack(f *Facts) float64 { return wallSlack * float64(f.Scale) }
+
+// want is the prediction for a column.
+func (t *Table) want(m *Metric, column string) ([]float64, bool) {
+	f := t.predicted(column)
+	if f == nil {
+		return nil, false
+	}
+	return m.Value(f)
+}
+
+func (t *Table) value(m *Metric, column string) ([]float64, bool) {
+	if column == ColumnRecorded {
+		if i := slices.IndexFunc(t.Scenario.Recorded, func(e Expect) bool { return e.Metric == m.Name }); i >= 0 {
+			return t.Scenario.Recorded[i].Values, true
+		}
+	}
+	f := t.facts(column, "")
+	if column == ColumnPredicted {
+		f = t.predicted(column)
+	}
+	if f == nil {
+		return nil, false
+	}
+	return m.Value(f)
+}
+
+// Differences are the cells without an explanation, as lines.
+func (t *Table) Differences() []string {
+	var out []string
+	for _, r := range t.Rows {
+		for _, c := range r.Cells {
+			if c.State == Differs {
+				want, _ := t.want(metric(r.Metric), c.Column)
+				out = append(out, fmt.Sprintf("%s: %s: %s says %s, predicted %s", t.Scenario.Name, r.Text, c.Column, c.Text, metric(r.Metric).Show(want)))
+			}
+		}
+	}
+	return out
+}
+
+// Text is the table for a terminal.
+func (t *Table) Text() string {
+	head := []string{"", "article", "predicted", "Streams loop", "per call", "Kafka 4.2.0"}
+	lines := [][]string{head}
+	var notes []string
+	for _, r := range t.Rows {
+		line := []string{r.Text}
+		for _, c := range r.Cells {
+			text := c.Text
+			switch c.State {
+			case Silent:
+				text = "."
+			case Explained:
+				if !slices.Contains(notes, c.Why) {
+					notes = append(notes, c.Why)
+				}
+				text += fmt.Sprintf(" [%d]", slices.Index(notes, c.Why)+1)
+			case Differs:
+				text += " (!)"
+			}
+			line = append(line, text)
+		}
+		lines = append(lines, line)
+	}
+	var b strings.Builder
+	writeColumns(&b, lines)
+	for i, n := range notes {
+		fmt.Fprintf(&b, "  [%d] %s\n", i+1, n)
+	}
+	return b.String()
+}
+
+// writeColumns aligns cells; long ones are wrapped.
+func writeColumns(b *strings.Builder, lines [][]string) {
+	const most = 22
+	width := make([]int, len(lines[0]))
+	for _, l := range lines {
+		for i, c := range l {
+			width[i] = min(max(width[i], len(c)), most)
+		}
+	}
+	width[0] = 0
+	for _, l := range lines {
+		width[0] = max(width[0], len(l[0]))
+	}
+	for _, l := range lines {
+		cells := make([][]string, len(l))
+		rows := 1
+		for i, c := range l {
+			cells[i] = wrap(c, width[i])
+			rows = max(rows, len(cells[i]))
+		}
+		for r := range rows {
+			var out strings.Builder
+			for i := range l {
+				text := ""
+				if r < len(cells[i]) {
+					text = cells[i][r]
+				}
+				fmt.Fprintf(&out, "  %-*s", width[i], text)
+			}
+			b.WriteString(strings.TrimRight(out.String(), " ") + "\n")
+		}
+	}
+}
+
+// wrap breaks a text at spaces.
+func wrap(text string, width int) []string {
+	var out []string
+	line := ""
+	for _, word := range strings.Fields(text) {
+		if line != "" && len(line)+1+len(word) > width {
+			out = append(out, line)
+			line = ""
+		}
+		if line != "" {
+			line += " "
+		}
+		line += word
+	}
+	return append(out, line)
+}
