@@ -66,6 +66,53 @@ func TestSessionClock(t *testing.T) {
 	})
 }
 
+// TestNewcomerAmongBusyMembers: two instances make calls of 120 s when a third
+// one joins. Kafka Streams loses a member here without any clock of its own
+// having expired (a busy member's heartbeats stop while its join is open). Here
+// nobody loses the lease, the newcomer has its partitions within the drain
+// budget, and the partitions that stay are committed all the while.
+func TestNewcomerAmongBusyMembers(t *testing.T) {
+	ownBubble(t, func(w *world) {
+		svc := &service{act: func(ctx context.Context, key, value string, nth int) (string, error) {
+			if key == "slow" {
+				return "ok", wait(ctx, 2*time.Minute)
+			}
+			return "ok", wait(ctx, 100*time.Millisecond)
+		}}
+		s := w.scorer("busy", 6, svc)
+		s.policy = rondo.CallPolicy{Parallel: 2, Order: rondo.ByKey}
+		topology := w.build(s)
+		pace := fullPace
+		pace.commit = time.Second
+		start := func(name string) *instance { return w.run(topology, pace.options(rondo.Set("client.id", name))...) }
+		first, second := start("first"), start("second")
+		eventually(t, time.Minute, "three tasks each", func() bool {
+			return len(first.Stats().Threads) == 1 && len(second.Stats().Threads) == 1 && balanced(first, 3) && balanced(second, 3)
+		})
+		time.Sleep(30 * time.Second)
+		w.fill(s.in, 6, 0, 6, func(int) string { return "slow" })
+		eventually(t, time.Minute, "six slow calls", func() bool { return first.Stats().Counts.InFlight+second.Stats().Counts.InFlight == 6 })
+		third := start("third")
+		began := time.Now()
+		eventually(t, time.Minute, "the newcomer has two tasks", func() bool { return len(third.Stats().Threads) == 1 && balanced(third, 2) })
+		if took := time.Since(began); took > pace.drain+3*pace.beat+pace.slack {
+			t.Errorf("the newcomer waited %s", took)
+		}
+		eventually(t, 10*time.Minute, "all done", func() bool { return sum(w.committed(s.group, s.in)) == 6 })
+		thrown := int64(0)
+		for _, app := range []*instance{first, second, third} {
+			c := app.Stats().Counts
+			thrown += c.ThrownAway
+			if c.Evictions != 0 || c.CommitErrors != 0 {
+				t.Errorf("%d evictions, %d commits failed", c.Evictions, c.CommitErrors)
+			}
+		}
+		if svc.total() != 6+int(thrown) || thrown > 2 {
+			t.Errorf("%d calls for 6 records, %d thrown away; two partitions moved", svc.total(), thrown)
+		}
+	})
+}
+
 // TestHungUserCode: a processor hangs until its context ends. The poll clock
 // ends it, names the record, and the record is not run a second time: the
 // processing handler decides.
