@@ -14,6 +14,7 @@ import (
 type pending struct {
 	kind   kind
 	seal   bool // seal the active segment
+	urgent bool // written also when the disk is full, into the space of the ballast
 	p      *Partition
 	body   []byte
 	at     int64
@@ -111,9 +112,15 @@ func (c *committer) drain() {
 func (c *committer) commit(group []pending, bytes int64) {
 	seal := slices.ContainsFunc(group, func(e pending) bool { return e.seal })
 	if slices.ContainsFunc(group, func(e pending) bool { return e.kind != 0 }) {
-		if err := c.write(group, bytes); err != nil {
-			c.l.stats.failures.Add(1)
-			c.fail(group, fmt.Errorf("%w: %w: free space, or replace the disk, under %s", ErrFull, err, c.l.cfg.Dir))
+		err := c.admit(group)
+		if err == nil {
+			err = c.write(group, bytes)
+		}
+		if full(err) {
+			group, err = c.saveUrgent(group, err)
+		}
+		if err != nil {
+			c.failFull(group, err)
 			return
 		}
 	}
@@ -121,6 +128,46 @@ func (c *committer) commit(group []pending, bytes int64) {
 	if seal {
 		c.seal()
 	}
+}
+
+// admit refuses a group with ordinary appends while the ballast is spent.
+func (c *committer) admit(group []pending) error {
+	if c.l.ballast.spent.Load() && slices.ContainsFunc(group, func(e pending) bool { return e.kind != 0 && !e.urgent }) {
+		return c.l.ballast.refused()
+	}
+	return nil
+}
+
+// saveUrgent fails what need not be written to a full disk, and writes the
+// rest into the space of the ballast. It answers what is left of the group.
+func (c *committer) saveUrgent(group []pending, cause error) ([]pending, error) {
+	hit := map[*Partition]bool{}
+	for i := range group {
+		hit[group[i].p] = hit[group[i].p] || !group[i].urgent
+	}
+	var urgent, others []pending
+	bytes := int64(0)
+	for _, e := range group {
+		if hit[e.p] {
+			others = append(others, e)
+			continue
+		}
+		urgent = append(urgent, e)
+		bytes += int64(len(e.body)) + entryHeaderSize
+	}
+	if len(urgent) == 0 || !c.l.ballast.spend() && !c.l.ballast.spent.Load() {
+		return group, cause
+	}
+	if len(others) > 0 {
+		c.failFull(others, cause)
+	}
+	signal(c.l.k.wake)
+	return urgent, c.write(urgent, bytes)
+}
+
+func (c *committer) failFull(group []pending, err error) {
+	c.l.stats.failures.Add(1)
+	c.fail(group, fmt.Errorf("%w: %w: free space, or replace the disk, under %s", ErrFull, err, c.l.cfg.Dir))
 }
 
 // write puts the group into the active segment, as durable as the policy

@@ -199,7 +199,7 @@ func TestFailureOfManyGroups(t *testing.T) {
 		}
 		return nil
 	})
-	l, err := Open(Config{Dir: "data", FS: m, Logger: quiet()})
+	l, err := Open(Config{Dir: "data", FS: m, Logger: quiet(), Ballast: -1})
 	if err != nil {
 		t.Fatal(err)
 	}

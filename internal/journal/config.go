@@ -97,6 +97,10 @@ type Config struct {
 	// ProducerExpiration is how long an idle producer id is remembered.
 	// Default 24 h (producer.id.expiration.ms).
 	ProducerExpiration time.Duration
+	// Ballast is space that is kept back in a file, so that on a full disk
+	// partitions can still be removed and records deleted, which is what makes
+	// room. Default 2 MiB; negative: none.
+	Ballast int64
 
 	Logger *slog.Logger // nil: slog.Default()
 }
@@ -116,6 +120,7 @@ func (c Config) withDefaults() Config {
 	setDefault(&c.CleanerBackoff, 15*time.Second)
 	setDefault(&c.CleanerKeys, 1_000_000)
 	setDefault(&c.ProducerExpiration, 24*time.Hour)
+	setDefault(&c.Ballast, 2<<20)
 	// Positions in a segment are 32 bits, and one group may overshoot.
 	c.SegmentBytes = min(c.SegmentBytes, 1<<30)
 	return c

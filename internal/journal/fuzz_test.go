@@ -19,7 +19,7 @@ func fuzzDisk(t testing.TB) (*MemFS, []string) {
 	m := &MemFS{}
 	var want []string
 	for session := range 2 {
-		l, err := Open(Config{Dir: "data", FS: m, Logger: quiet(), SegmentBytes: 600})
+		l, err := Open(Config{Dir: "data", FS: m, Logger: quiet(), Ballast: -1, SegmentBytes: 600})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -66,7 +66,7 @@ func copyOf(m *MemFS) *MemFS {
 // is there: after an orderly end nothing counts as a torn tail.
 func openDamaged(t *testing.T, m *MemFS, want []string, what string) {
 	t.Helper()
-	l, err := Open(Config{Dir: "data", FS: m, Logger: quiet(), SegmentBytes: 600})
+	l, err := Open(Config{Dir: "data", FS: m, Logger: quiet(), Ballast: -1, SegmentBytes: 600})
 	if err != nil {
 		if !errors.Is(err, ErrCorrupt) {
 			t.Fatalf("%s: %v is not ErrCorrupt", what, err)
@@ -176,7 +176,7 @@ func FuzzRecovery(f *testing.F) {
 			n.synced = bytes.Clone(n.data)
 		}
 		if strings.Contains(path, "journal") && (cut || at+len(b) > len(disk.live[path].data)-entryHeaderSize) {
-			if l, err := Open(Config{Dir: "data", FS: m, Logger: quiet()}); err == nil {
+			if l, err := Open(Config{Dir: "data", FS: m, Logger: quiet(), Ballast: -1}); err == nil {
 				l.Close()
 			} else if !errors.Is(err, ErrCorrupt) {
 				t.Fatal(err)

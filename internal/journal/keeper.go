@@ -116,7 +116,7 @@ func (k *keeper) run() {
 func (k *keeper) next() (time.Time, bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.failure != nil {
+	if k.failure != nil || k.l.ballast.spent.Load() {
 		return k.failedAt.Add(retryAfter), true
 	}
 	next := k.nextLook
@@ -129,12 +129,12 @@ func (k *keeper) next() (time.Time, bool) {
 // work does what is due. A failure is kept until the next try has succeeded,
 // logged once, and told to a committer that waits for room.
 func (k *keeper) work() {
-	err := k.settleAll()
-	if err == nil {
-		err = k.look()
+	err := k.try()
+	if full(err) && k.l.ballast.spend() {
+		err = k.try()
 	}
 	if err == nil {
-		err = k.save()
+		k.l.ballast.keep()
 	}
 	k.mu.Lock()
 	before := k.failure
@@ -151,6 +151,15 @@ func (k *keeper) work() {
 	for _, ch := range rooms {
 		ch <- err
 	}
+}
+
+// try does everything once. Settling may fail for want of space that retention
+// and removed partitions are about to give back, so each has its turn.
+func (k *keeper) try() error {
+	settled := k.settleAll()
+	looked := k.look()
+	saved := k.save()
+	return errors.Join(settled, looked, saved)
 }
 
 // stopping says that Close was called: long work ends early.

@@ -31,6 +31,7 @@ type Log struct {
 	segments segmentSet
 	c        committer
 	k        keeper
+	ballast  ballast
 	stats    counters
 	stopped  chan struct{} // closed when both goroutines have ended
 }
@@ -155,7 +156,7 @@ func (l *Log) Remove(id ID) error {
 	if p == nil {
 		return fmt.Errorf("remove partition %s: %w", id, ErrUnknown)
 	}
-	if err := l.control(pending{kind: kindRemove, p: p}); err != nil {
+	if err := l.control(pending{kind: kindRemove, p: p, urgent: true}); err != nil {
 		return fmt.Errorf("remove partition %s: %w", id, err)
 	}
 	return nil

@@ -234,7 +234,7 @@ func (p *Partition) DeleteRecords(before int64) (low int64, err error) {
 }
 
 func startEntry(p *Partition, start int64) pending {
-	return pending{kind: kindStart, p: p, base: start, body: binary.LittleEndian.AppendUint64(nil, uint64(start))}
+	return pending{kind: kindStart, urgent: true, p: p, base: start, body: binary.LittleEndian.AppendUint64(nil, uint64(start))}
 }
 
 // raiseStart applies a durable start offset.
@@ -264,6 +264,9 @@ type Append struct {
 	// Internal appends (coordinators, metadata) are not held against the table
 	// of idempotent producers.
 	Internal bool
+	// Urgent appends are written also when the disk is full, into the space of
+	// the ballast: what has to be noted so that something can be removed.
+	Urgent bool
 }
 
 // Result is what became of an append.
@@ -351,7 +354,7 @@ func (p *Partition) assign(e *pending, a Append) (err error) {
 		rest = rest[h.Size():]
 	}
 	p.epochs.assign(a.LeaderEpoch, leo)
-	e.kind, e.body, e.last = kindData, a.Batches, p.leo-1
+	e.kind, e.urgent, e.body, e.last = kindData, a.Urgent, a.Batches, p.leo-1
 	e.result.Last = e.last
 	return nil
 }

@@ -210,7 +210,7 @@ func (w *workload) goesOn(t *testing.T, l *Log) {
 }
 
 func testConfig(fs FS) Config {
-	return Config{Dir: "data", FS: fs, Logger: quiet(), SegmentBytes: 1500, HotBytes: 400}
+	return Config{Dir: "data", FS: fs, Logger: quiet(), SegmentBytes: 1500, HotBytes: 400, Ballast: 300}
 }
 
 const workloadRounds = 12
