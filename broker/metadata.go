@@ -44,7 +44,6 @@ const maxTopicPartitions = 1 << 20
 const (
 	keyCluster = "cluster"
 	keyPIDs    = "producer-ids"
-	keyStarts  = "starts"
 	keyTopic   = "topic:"
 	keyGroup   = "group:"
 	keyBroker  = "broker:"
@@ -58,16 +57,10 @@ type (
 	pidRecord struct {
 		Next int64 `json:"next"`
 	}
-	startsRecord struct {
-		Count int64 `json:"count"`
-	}
 	topicRecord struct {
-		ID          topicID           `json:"id"`
-		Partitions  int               `json:"partitions"`
-		Configs     map[string]string `json:"configs,omitempty"`
-		Replication int               `json:"replication,omitempty"`
-		Born        int64             `json:"born,omitempty"`
-		Places      map[int32]place   `json:"places,omitempty"`
+		ID         topicID           `json:"id"`
+		Partitions int               `json:"partitions"`
+		Configs    map[string]string `json:"configs,omitempty"`
 	}
 )
 
@@ -122,13 +115,10 @@ func openMetadata(b *Broker) (*metadata, error) {
 	if err := m.dropOrphans(c); err != nil {
 		return nil, err
 	}
-	if err := m.begin(c); err != nil {
+	if err := m.nameCluster(c); err != nil {
 		return nil, err
 	}
 	m.configure(c)
-	for _, t := range c.byName {
-		b.settle(c, t)
-	}
 	m.current.Store(c)
 	go m.run()
 	return m, nil
@@ -178,10 +168,6 @@ func (c *catalog) apply(b *Broker, key string, value []byte) error {
 		var r pidRecord
 		err = json.Unmarshal(value, &r)
 		c.nextPID = r.Next
-	case keyStarts + ":":
-		var r startsRecord
-		err = json.Unmarshal(value, &r)
-		c.starts = r.Count
 	case keyTopic:
 		err = c.applyTopic(b, name, value)
 	case keyGroup:
@@ -212,7 +198,7 @@ func (c *catalog) applyTopic(b *Broker, name string, value []byte) error {
 	if r.Partitions < 1 || r.Partitions > maxTopicPartitions {
 		return fmt.Errorf("%d partitions", r.Partitions)
 	}
-	t := &topic{name: name, id: r.ID, internal: isInternal(name), configs: r.Configs, replication: r.Replication, born: r.Born, places: r.Places}
+	t := &topic{name: name, id: r.ID, internal: isInternal(name), configs: r.Configs}
 	for i := range int32(r.Partitions) {
 		p := b.journal.Partition(journal.ID{Topic: r.ID, Partition: i})
 		// None is there when the topic was deleted later in this log: the
@@ -261,22 +247,7 @@ func (m *metadata) dropOrphans(c *catalog) error {
 	return nil
 }
 
-// begin counts this start, for leader epochs rise with each. A new cluster gets
-// its id, that of an old one is checked.
-func (m *metadata) begin(c *catalog) error {
-	named := c.clusterID != ""
-	if err := m.nameCluster(c); err != nil {
-		return err
-	}
-	records := make([]wire.Record, 0, 2)
-	if named {
-		c.starts++
-	} else {
-		records = append(records, metadataRecord(keyCluster, clusterRecord{ID: c.clusterID}))
-	}
-	return m.write(append(records, metadataRecord(keyStarts, startsRecord{Count: c.starts}))...)
-}
-
+// nameCluster gives a new cluster its id, and checks that of an old one.
 func (m *metadata) nameCluster(c *catalog) error {
 	want := m.b.config.ClusterID
 	if c.clusterID != "" {
@@ -289,7 +260,7 @@ func (m *metadata) nameCluster(c *catalog) error {
 		want = newTopicID().String()
 	}
 	c.clusterID = want
-	return nil
+	return m.write(metadataRecord(keyCluster, clusterRecord{ID: want}))
 }
 
 func metadataRecord(key string, value any) wire.Record {
@@ -308,7 +279,7 @@ func metadataRecord(key string, value any) wire.Record {
 func (m *metadata) write(records ...wire.Record) error {
 	done := make(chan journal.Result, 1)
 	batch := wire.AppendBatch(nil, wire.BatchOptions{}, records...)
-	m.log.Append(journal.Append{Batches: batch, Internal: true, Urgent: true}, func(r journal.Result) { done <- r })
+	m.log.Append(journal.Append{Batches: batch, Internal: true}, func(r journal.Result) { done <- r })
 	if r := <-done; r.Err != nil {
 		return fmt.Errorf("write metadata: %w", r.Err)
 	}
