@@ -101,7 +101,7 @@ func produceIdempotently(ctx context.Context, c *kgo.Client, l *ledger, writer s
 	l.offsets[writer] = acked
 	l.mu.Unlock()
 	for n := 0; ctx.Err() == nil; {
-		for burst := 1 + rand.IntN(25); burst > 0; burst-- {
+		for burst := 1 + rand.IntN(20); burst > 0; burst-- {
 			number := n
 			c.Produce(context.Background(), &kgo.Record{Partition: partition, Value: body(writer, n)}, func(r *kgo.Record, err error) {
 				if err != nil {
