@@ -1,104 +1,169 @@
 package predict
 
 import (
-	"math/rand/v2"
+	"flag"
+	"math"
+	"os"
+	"slices"
 	"testing"
 	"time"
+
+	"pgregory.net/rapid"
 
 	"github.com/rondo-streams/rondo/internal/sim"
 )
 
-func TestProbe(t *testing.T) {
-	rnd := rand.New(rand.NewPCG(1, 2))
-	bad := 0
-	ev, n := 0, 0
-	var tw, ts time.Duration
-	for n < 3000 {
-		s := random(rnd).WithDefaults()
-		per := s.PerThread()
-		k := 1 + rnd.IntN(per)
-		until := s.horizon()
-		a := time.Now()
-		out := walk(&s, k, until)
-		b := time.Now()
-		sum, _ := sim.Run(s.scenario(k, until))
-		tw += b.Sub(a)
-		ts += time.Since(b)
-		n++
-		lost := out.lost()
-		if lost {
-			ev++
+// TestMain makes rapid try two thousand settings where it would try a hundred.
+// A hundred thousand: go test ./predict -run TestVerdictIsWhatTheLoopDoes
+// -rapid.checks=100000.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	set := false
+	flag.Visit(func(f *flag.Flag) { set = set || f.Name == "rapid.checks" })
+	if !set {
+		if err := flag.Set("rapid.checks", "2000"); err != nil {
+			panic(err)
 		}
-		simlost := sum.EvictionCount > 0 || sum.FailedCount > 0
-		if lost != simlost {
-			bad++
-			if bad < 5 {
-				t.Errorf("%+v k=%d: walk %+v, sim %d evictions, longest %v", s, k, out, sum.EvictionCount, sum.LongestPoll)
+	}
+	os.Exit(m.Run())
+}
+
+// TestVerdictIsWhatTheLoopDoes holds the verdict of each rule against the run
+// of the core that the rule is about: unsafe exactly when a lease is lost or a
+// commit is refused in it.
+func TestVerdictIsWhatTheLoopDoes(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := anySettings(t)
+		if s.Check() != nil {
+			t.Skip("refused")
+		}
+		j := Evaluate(s)
+		full := s.complete()
+		for _, b := range j.Bounds {
+			want := b.Verdict == Unsafe
+			switch b.Rule {
+			case RulePollClock: // the same run shows aborted transactions
+				if x, ok := j.Of(RuleTransaction); ok && x.Verdict == Unsafe {
+					want = true
+				}
+			case RuleRebalance: // by how much the newcomer is later than the call is not in the rule
+				if d := b.Margin(); d > -100*time.Millisecond && d < 100*time.Millisecond {
+					continue
+				}
+			case RuleHandOver, RuleBacklog, RuleTimeouts, RuleBetween:
+			default:
+				continue
+			}
+			sc := full.counter(b)
+			if lost, got := loss(sc); got != want {
+				t.Fatalf("%+v\nrule %s says %v (worst %s, limit %s), the loop lost its lease: %v, after %s\n%s",
+					full, b.Rule, b.Verdict, b.Worst, b.Limit, got, lost, drawn(sc))
 			}
 		}
-	}
-	t.Logf("%d, %d evicted, %d bad, walk %v sim %v", n, ev, bad, tw, ts)
+	})
 }
 
-func logUniform(rnd *rand.Rand, from, to time.Duration) time.Duration {
-	x := float64(from)
-	for r := rnd.Float64() * 64; r >= 1; r-- {
-		x *= ratio(from, to)
-	}
-	return time.Duration(x)
+// TestSessionClockWhileJoining holds the rule of the session clock against two
+// busy members and a newcomer, away from the limit: how far the polls of the
+// members are apart, and which N they have when the newcomer comes, is not in
+// the rule, which takes the worst.
+func TestSessionClockWhileJoining(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		tasks := rapid.IntRange(1, 4).Draw(t, "tasks")
+		s := Settings{
+			Tasks: 2 * tasks, Threads: 2, Queued: 1000,
+			MaxPollInterval: between(t, "max.poll.interval.ms", 20*time.Second, 10*time.Minute),
+			SessionTimeout:  between(t, "session.timeout.ms", 10*time.Second, 2*time.Minute),
+		}
+		s.Latency = Always(between(t, "call", 500*time.Millisecond, s.MaxPollInterval/2/time.Duration(tasks)))
+		j := Evaluate(s)
+		if poll, _ := j.Of(RulePollClock); poll.Verdict == Unsafe {
+			t.Skip("lost without company")
+		}
+		b, _ := j.Of(RuleSessionJoin)
+		if ratio := float64(b.Worst) / float64(b.Limit); ratio > 0.75 && ratio < 1.6 {
+			t.Skip("at the limit")
+		}
+		full := s.complete()
+		got := false
+		var sc sim.Scenario
+		for phase := range phases {
+			sc = full.busyPair(b, phase)
+			if got = expired(sc); got {
+				break
+			}
+		}
+		if got != (b.Verdict == Unsafe) {
+			t.Fatalf("%+v\nthe rule says %v (worst %s, limit %s), removed by the session clock: %v\n%s", full, b.Verdict, b.Worst, b.Limit, got, drawn(sc))
+		}
+	})
 }
 
-func ratio(from, to time.Duration) float64 {
-	// the 64th root
-	x := float64(to) / float64(from)
-	for range 6 {
-		x = sqrt(x)
-	}
-	return x
+// expired tells whether the session clock took a member in a run.
+func expired(sc sim.Scenario) bool {
+	sc.Trace, sc.StopAtLoss = true, true
+	sum, _ := sim.Run(sc)
+	return slices.ContainsFunc(sum.Removed, func(r sim.Removal) bool { return r.Why == sim.SessionClock })
 }
 
-func sqrt(x float64) float64 {
-	z := x
-	for range 40 {
-		z = (z + x/z) / 2
-	}
-	return z
+func drawn(sc sim.Scenario) string {
+	sc.Trace = true
+	sum, trace := sim.Run(sc)
+	return sim.Timeline(sc, sum, trace)
 }
 
-func random(rnd *rand.Rand) Settings {
-	s := Settings{Tasks: 1 + rnd.IntN(6)}
-	if rnd.IntN(4) == 0 {
-		s.Kind = JavaConsumer
+// between draws a time evenly over the orders of magnitude.
+func between(t *rapid.T, name string, from, to time.Duration) time.Duration {
+	if to <= from {
+		return from
 	}
-	s.MaxPollInterval = logUniform(rnd, 10*time.Second, 10*time.Minute)
-	s.CommitInterval = logUniform(rnd, 100*time.Millisecond, 2*time.Minute)
-	if rnd.IntN(3) == 0 {
-		s.CommitInterval = 0
+	x := rapid.Float64Range(0, 1).Draw(t, name)
+	return time.Duration(float64(from) * math.Pow(float64(to)/float64(from), x)).Round(time.Millisecond)
+}
+
+// sometimes draws a value in one of n cases and leaves the zero value else.
+func sometimes[T any](t *rapid.T, name string, n int, draw func() T) (v T) {
+	if rapid.IntRange(1, n).Draw(t, name+"?") == 1 {
+		v = draw()
 	}
-	call := logUniform(rnd, 50*time.Millisecond, s.MaxPollInterval)
-	switch rnd.IntN(4) {
+	return v
+}
+
+func anySettings(t *rapid.T) Settings {
+	s := Settings{
+		Kind:            rapid.SampledFrom([]Kind{KafkaStreams, KafkaStreams, KafkaStreams, KafkaStreams, JavaConsumer, Librdkafka, FranzGo, Sarama, KafkaJS, Rondo}).Draw(t, "kind"),
+		Tasks:           rapid.IntRange(1, 8).Draw(t, "tasks"),
+		MaxPollInterval: between(t, "max.poll.interval.ms", 10*time.Second, 10*time.Minute),
+	}
+	s.CommitInterval = sometimes(t, "commit.interval.ms", 2, func() time.Duration {
+		return between(t, "commit.interval.ms", 100*time.Millisecond, 2*time.Minute)
+	})
+	call := between(t, "call", 50*time.Millisecond, s.MaxPollInterval+s.MaxPollInterval/4)
+	switch rapid.IntRange(0, 3).Draw(t, "shape") {
 	case 0, 1:
 		s.Latency = Always(call)
 	case 2:
-		s.Latency = JumpTo(logUniform(rnd, time.Second, time.Minute), 0, call)
+		s.Latency = JumpTo(between(t, "at", time.Second, time.Minute), 0, call)
 	case 3:
-		s.Latency = RampTo(logUniform(rnd, time.Second, 5*time.Minute), 0, call)
+		s.Latency = RampTo(between(t, "over", time.Second, 5*time.Minute), 0, call)
 	}
-	if rnd.IntN(2) == 0 {
-		s.Queued = 1 + rnd.IntN(200)
-	}
-	if s.Queued == 0 || rnd.IntN(2) == 0 {
-		s.Arrival = 0.01 + 3*rnd.Float64()*rnd.Float64()
-	}
-	if rnd.IntN(3) == 0 {
-		s.N = 1 + rnd.IntN(150)
-	}
-	if rnd.IntN(3) == 0 {
-		s.MaxPollRecords = 1 + rnd.IntN(100)
-	}
-	if s.Kind == KafkaStreams && rnd.IntN(5) == 0 {
-		s.ExactlyOnce = true
-		s.CommitInterval = 0
+	s.Queued = sometimes(t, "queued", 2, func() int { return rapid.IntRange(1, 200).Draw(t, "queued") })
+	s.Arrival = sometimes(t, "arrival", 3, func() float64 { return rapid.Float64Range(0.01, 2).Draw(t, "arrival") })
+	s.N = sometimes(t, "n", 3, func() int { return rapid.IntRange(1, 150).Draw(t, "n") })
+	s.MaxPollRecords = sometimes(t, "max.poll.records", 3, func() int { return rapid.IntRange(1, 100).Draw(t, "max.poll.records") })
+	s.Call.Timeout = sometimes(t, "call.timeout", 4, func() time.Duration {
+		return between(t, "call.timeout", time.Second, s.MaxPollInterval)
+	})
+	s.Call.Attempts = rapid.IntRange(1, 3).Draw(t, "attempts")
+	switch s.Kind {
+	case KafkaStreams:
+		s.HandOver = sometimes(t, "hand-over", 3, func() int { return rapid.IntRange(1, s.Tasks).Draw(t, "hand-over") })
+		s.ExactlyOnce = sometimes(t, "exactly once", 5, func() bool { return true })
+		s.TransactionTimeout = sometimes(t, "transaction.timeout.ms", 2, func() time.Duration {
+			return between(t, "transaction.timeout.ms", 10*time.Second, 2*time.Minute)
+		})
+	case FranzGo, Sarama, KafkaJS, Rondo:
+		s.Latency = Always(call)
 	}
 	return s
 }

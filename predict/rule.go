@@ -13,6 +13,7 @@ type Rule struct {
 const (
 	RulePollClock   = "poll-clock"
 	RuleHandOver    = "hand-over"
+	RuleBacklog     = "backlog"
 	RuleTimeouts    = "time-outs"
 	RuleNoTimeout   = "no-time-out"
 	RuleSessionJoin = "session-join"
@@ -36,6 +37,10 @@ func Rules() []Rule {
 			"After a rebalance the tasks may come back one by one; N grows on the first, cheap pass by pass, and the round jumps when the others are there.",
 			"poll-clock, with 1, 2, half or all but one of the tasks in the first poll",
 			"DefaultStateUpdater and TaskManager, Kafka Streams 4.2; 41 of 166 recorded windows"},
+		{RuleBacklog,
+			"A poll empties one fetched partition before the next, so with a deep backlog it brings one task, and what is left over of others is in the queues when the next comes.",
+			"poll-clock, with max.poll.records waiting of each task",
+			"FetchCollector.collectFetch, Kafka 4.2"},
 		{RuleTimeouts,
 			"A service that is down makes every call as long as its time-outs allow.",
 			"poll-clock, with call = attempts x time-out + (attempts-1) x back-off",

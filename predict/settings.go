@@ -22,8 +22,9 @@ type Settings struct {
 
 	Latency Latency
 	// Queued is how many records of each task wait at the beginning, left over
-	// from before or sent at once. Default: as many as one poll returns, unless
-	// Arrival is set.
+	// from before or sent at once. Default, unless Arrival is set: one poll
+	// brings the records of all tasks and takes all that wait; a backlog so
+	// deep that polls bring one task at a time is looked at beside it.
 	Queued int
 	// Arrival is the rate of new records over all tasks of one thread, records
 	// a second, evenly spaced. Default 0.
@@ -109,10 +110,7 @@ func (s Settings) WithDefaults() Settings {
 	s.Call.Attempts = cmp.Or(s.Call.Attempts, 1)
 	s.Drain = cmp.Or(s.Drain, 5*time.Second)
 	if s.Queued == 0 && s.Arrival == 0 {
-		s.Queued = s.MaxPollRecords
-		if s.N > 0 {
-			s.Queued = min(s.N, s.MaxPollRecords)
-		}
+		s.Queued = max(1, s.MaxPollRecords/s.PerThread())
 	}
 	if s.N == 0 {
 		s.N = s.learned()

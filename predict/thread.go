@@ -18,6 +18,10 @@ const (
 	never       = time.Duration(math.MaxInt64)
 )
 
+// maxSteps bounds the passes that a prediction looks at: settings can ask for
+// years of microseconds.
+const maxSteps = 1 << 20
+
 // thread adds up what one stream thread, alone in its group, does from its
 // start: polls, passes, commits. It is the rule of the poll clock, row by row:
 //
@@ -49,7 +53,8 @@ type thread struct {
 	sentAt time.Duration
 	answer time.Duration
 
-	out outcome
+	out   outcome
+	steps int // passes so far
 }
 
 type taskRow struct {
@@ -106,6 +111,9 @@ func (t *thread) turn() bool {
 	}
 	t.poll()
 	for {
+		if t.steps++; t.steps > maxSteps {
+			return false
+		}
 		processed, ok := t.pass()
 		if !ok {
 			return false
@@ -176,7 +184,11 @@ func (t *thread) work(n int) {
 		t.now += time.Duration(n) * (l.Of(t.now) + t.s.Overhead)
 		return
 	}
-	for range n {
+	for i := range n {
+		if t.now > t.until {
+			t.now += min(time.Duration(n-i), 1000) * l.Of(t.now)
+			return
+		}
 		t.now += l.Of(t.now) + t.s.Overhead
 	}
 }
@@ -358,22 +370,44 @@ func (s *Settings) horizon() time.Duration {
 }
 
 // frozen is the longest time from one poll to the next while commits are held
-// up by a rebalance: passes of N, N+1, ... rounds, until one is late. From is
-// the N that the thread has then; what waits is taken to be enough.
+// up by a rebalance: passes of N, N+1, ... rounds, until one is late or what is
+// in hand is done. From is the N that the thread has then. A thread that the
+// rebalance leaves with fewer tasks is not always back sooner, so every number
+// is looked at.
 func (s *Settings) frozen(from int) time.Duration {
-	round := s.Round()
-	if s.Kind != KafkaStreams {
-		return time.Duration(s.MaxPollRecords) * (s.Latency.Worst() + s.Overhead)
-	}
-	var sum time.Duration
-	for n := time.Duration(from); ; n++ {
-		pass := n * round
-		if round > 0 && pass/round != n || sum+pass < sum {
-			return never
+	record := float64(s.Latency.Worst() + s.Overhead)
+	half := float64(s.MaxPollInterval / 2)
+	most := 0.0
+	for tasks := 1; tasks <= s.PerThread(); tasks++ {
+		hand := float64(s.inHand(tasks)) * record
+		sum := hand
+		if s.Kind == KafkaStreams {
+			// The sum of from, from+1, ... over passes is the first beyond half.
+			sum = 0
+			for n := float64(from); sum <= half && sum < hand; n++ {
+				sum += n * float64(tasks) * record
+			}
 		}
-		sum += pass
-		if sum > s.MaxPollInterval/2 || round == 0 {
-			return sum
-		}
+		most = max(most, min(sum, hand))
 	}
+	return bounded(most)
+}
+
+// inHand is how many records a thread with so many tasks can hold at a poll.
+func (s *Settings) inHand(tasks int) int {
+	hand := s.MaxPollRecords
+	if s.Kind == KafkaStreams {
+		hand += (tasks - 1) * s.BufferedRecords // what is left over of the other tasks
+	}
+	if s.Arrival == 0 {
+		hand = min(hand, s.Queued*tasks)
+	}
+	return hand
+}
+
+func bounded(x float64) time.Duration {
+	if x >= float64(never) {
+		return never
+	}
+	return time.Duration(x)
 }

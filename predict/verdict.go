@@ -36,6 +36,7 @@ type Bound struct {
 	Note    string
 
 	handOver int  // tasks in the first poll of the run that shows it
+	queued   int  // records waiting in that run, when not Settings.Queued
 	timeouts bool // that run's calls take as long as their time-outs
 }
 
@@ -82,6 +83,7 @@ func near(worst, limit time.Duration) Verdict {
 // Evaluate applies the rules, without advice and without a counter-example.
 // The settings must have passed Check; zero fields have their defaults.
 func Evaluate(s Settings) Judgement {
+	deep := s.Queued == 0 && s.Arrival == 0
 	s = s.complete()
 	var j Judgement
 	j.Round = s.Round()
@@ -92,7 +94,7 @@ func Evaluate(s Settings) Judgement {
 		s.oneCall(&j)
 		long = s.Drain
 	case clocks.PollClock:
-		long = s.thread(&j)
+		long = s.thread(&j, deep)
 	default:
 		long *= time.Duration(s.MaxPollRecords)
 		s.noPollClock(&j, long, clocks)
@@ -117,7 +119,11 @@ func (s *Settings) oneCall(j *Judgement) {
 		worst, note = w, "the longest call, as its time-outs allow"
 	}
 	j.Pass = worst
-	j.add(Bound{Rule: RulePollClock, Worst: worst, Limit: s.MaxPollInterval, Verdict: near(worst, s.MaxPollInterval), Note: note})
+	b := Bound{Rule: RulePollClock, Worst: worst, Limit: s.MaxPollInterval, Verdict: near(worst, s.MaxPollInterval), Note: note}
+	if worst == s.MaxPollInterval {
+		b.Verdict = Tight // a race between two timers
+	}
+	j.add(b)
 }
 
 // noPollClock is a client that never leaves by itself.
@@ -141,7 +147,7 @@ func (s *Settings) noPollClock(j *Judgement, batch time.Duration, c Clocks) {
 // thread is the rules of a client with a poll clock that is restarted by
 // polls. It returns the longest time between two polls while commits are held
 // up.
-func (s *Settings) thread(j *Judgement) time.Duration {
+func (s *Settings) thread(j *Judgement, deep bool) time.Duration {
 	per, until := s.PerThread(), s.horizon()
 	first := per
 	if s.HandOver > 0 {
@@ -172,6 +178,9 @@ func (s *Settings) thread(j *Judgement) time.Duration {
 	}
 	if s.Kind == KafkaStreams && s.HandOver == 0 && per > 1 && !out.lost() {
 		s.partial(j, until)
+	}
+	if s.Kind == KafkaStreams && deep && per > 1 && !out.lost() {
+		s.backlog(j, until)
 	}
 	s.timeouts(j, first, until)
 	return s.together(j, max(out.most, 1))
@@ -214,6 +223,18 @@ func (s *Settings) partial(j *Judgement, until time.Duration) {
 	j.add(b)
 }
 
+// backlog is a deep one, from which polls bring one task at a time.
+func (s *Settings) backlog(j *Judgement, until time.Duration) {
+	deep := *s
+	deep.Queued = s.MaxPollRecords
+	out := walk(&deep, s.PerThread(), until)
+	b := Bound{Rule: RuleBacklog, Worst: out.gap, Limit: s.MaxPollInterval, queued: deep.Queued, handOver: s.PerThread()}
+	if b.Verdict = min(near(out.gap, s.MaxPollInterval), Tight); out.lost() {
+		b.Verdict = Unsafe
+	}
+	j.add(b)
+}
+
 // timeouts is a service that is down.
 func (s *Settings) timeouts(j *Judgement, first int, until time.Duration) {
 	worst := s.Call.Worst()
@@ -240,7 +261,7 @@ func (s *Settings) timeouts(j *Judgement, first int, until time.Duration) {
 // together is what other members can do to us. It returns the longest time
 // between two polls while commits are held up.
 func (s *Settings) together(j *Judgement, n int) time.Duration {
-	gap := s.frozen(min(n, s.MaxPollRecords+s.BufferedRecords))
+	gap := s.frozen(n)
 	if s.Protocol != Classic {
 		return gap
 	}
@@ -249,7 +270,7 @@ func (s *Settings) together(j *Judgement, n int) time.Duration {
 	case s.Kind == JavaConsumer || s.Kind == Librdkafka:
 		b.Verdict = min(b.Verdict, Tight)
 		b.Note = "with a cooperative assignor; an eager one has no work while it waits"
-	case s.Threads == 1 && s.PerThread() > 0:
+	case s.Threads == 1:
 		b.Verdict = min(b.Verdict, Tight)
 		b.Note = "alone only when the broker takes longer than poll.ms to answer; certain with two busy members"
 	}

@@ -225,6 +225,9 @@ func (g *group) drop(m *member, why Why) {
 	m.cancel(tJoinAnswer)
 	sum := &g.w.sum
 	sum.RemovalCount++
+	if why != Left {
+		g.w.lost()
+	}
 	if g.w.sc.Trace {
 		sum.Removed = append(sum.Removed, Removal{Moment{g.w.now, m.idx}, why})
 	}

@@ -320,6 +320,7 @@ func (l *lanes) beginCommit() {
 func (l *lanes) committed() {
 	m, w := l.m, l.w
 	if m.generation == 0 || !w.group.seats[m.idx].known {
+		w.lost()
 		w.moment(m, &w.sum.FailedCount, &w.sum.Failed)
 		w.note(m, CommitFailed, 0)
 		l.step(loop.CommitDone{Err: true})

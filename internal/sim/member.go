@@ -320,6 +320,7 @@ func (m *member) pollClock() {
 		m.schedule(tPollClock, due)
 		return
 	}
+	m.w.lost()
 	m.w.moment(m, &m.w.sum.EvictionCount, &m.w.sum.Evictions)
 	m.w.note(m, Evicted, 0)
 	if m.set.Static {

@@ -75,6 +75,10 @@ type Summary struct {
 	Passes     []Pass
 	Generation int // of the group at the end
 
+	// FirstLoss is when a member was first evicted, or removed other than by
+	// leaving, or had a commit refused; 0: never.
+	FirstLoss time.Duration
+
 	EvictionCount  int
 	FenceCount     int
 	LostCount      int

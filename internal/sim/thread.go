@@ -168,6 +168,7 @@ func (t *thread) commit() bool {
 		out.Tasks = t.commitAll()
 	default:
 		out.Failed = true
+		t.w.lost()
 		t.w.moment(m, &t.w.sum.FailedCount, &t.w.sum.Failed)
 		t.w.note(m, CommitFailed, 0)
 	}

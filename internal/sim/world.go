@@ -92,6 +92,9 @@ func (w *world) play() {
 			w.group.fire(&ev)
 			continue
 		}
+		if w.sc.StopAtLoss && w.sum.FirstLoss > 0 {
+			break
+		}
 		m := &w.all[ev.who]
 		if ev.what == tCall || ev.what == tFetch || m.ver[ev.what] == ev.ver {
 			m.fire(&ev)
@@ -190,6 +193,13 @@ func (w *world) moment(m *member, count *int, list *[]Moment) {
 	*count++
 	if w.sc.Trace {
 		*list = append(*list, Moment{w.now, m.idx})
+	}
+}
+
+// lost remembers when something was lost first.
+func (w *world) lost() {
+	if w.sum.FirstLoss == 0 {
+		w.sum.FirstLoss = w.now
 	}
 }
 

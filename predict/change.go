@@ -1,0 +1,236 @@
+package predict
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"strconv"
+	"time"
+)
+
+// Change is one setting with another value, found by trying values and
+// applying the rules to each.
+type Change struct {
+	Knob     string  `json:"knob"` // Kafka's name, or what to change otherwise
+	From     string  `json:"from"`
+	To       string  `json:"to"`
+	Verdict  Verdict `json:"verdict"`
+	Cost     string  `json:"cost"`
+	distance float64
+}
+
+// knob is one thing that can be turned: the values to try, nearest first.
+type knob struct {
+	name  string
+	from  string
+	tries []try // with the cost of each, or:
+	cost  string
+}
+
+type try struct {
+	text     string
+	settings Settings
+	cost     string
+	distance float64 // how far from the present value, as a ratio's logarithm
+}
+
+// changes tries every knob. It returns the nearest value of each knob that
+// reaches the best verdict it can, the smallest change first, and the names
+// of the knobs with which nothing gets better.
+func changes(s Settings, now Judgement) (list []Change, idle []string) {
+	for _, k := range knobs(s) {
+		best := Change{Verdict: now.Verdict}
+		for _, t := range k.tries {
+			if t.settings.Check() != nil {
+				continue
+			}
+			if v := Evaluate(t.settings).Verdict; v < best.Verdict {
+				best = Change{k.name, k.from, t.text, v, cmp.Or(t.cost, k.cost), t.distance}
+				if v == Safe {
+					break
+				}
+			}
+		}
+		if best.Knob == "" {
+			idle = append(idle, k.name)
+			continue
+		}
+		list = append(list, best)
+	}
+	sortChanges(list)
+	return list, idle
+}
+
+// sortChanges puts what is safe first, then the smallest.
+func sortChanges(list []Change) {
+	less := func(a, b *Change) bool {
+		if a.Verdict != b.Verdict {
+			return a.Verdict < b.Verdict
+		}
+		return a.distance < b.distance
+	}
+	for i := range list {
+		for j := i; j > 0 && less(&list[j], &list[j-1]); j-- {
+			list[j], list[j-1] = list[j-1], list[j]
+		}
+	}
+}
+
+// knobs lists what can be turned for a kind of client.
+func knobs(given Settings) []knob {
+	s := given.complete()
+	var list []knob
+	millis := func(name string, field func(*Settings) *time.Duration, up, down string) {
+		now := *field(&s)
+		k := knob{name: name, from: strconv.FormatInt(now.Milliseconds(), 10)}
+		for _, f := range factors(up != "", down != "") {
+			t := try{settings: given, distance: math.Abs(math.Log(f)), cost: up}
+			if f < 1 {
+				t.cost = down
+			}
+			d := roundTo(time.Duration(float64(now) * f))
+			*field(&t.settings) = d
+			t.text = strconv.FormatInt(d.Milliseconds(), 10)
+			if d != now && d > 0 {
+				k.tries = append(k.tries, t)
+			}
+		}
+		list = append(list, k)
+	}
+	clocks := s.Kind.Clocks(s.Protocol)
+	interval := "max.poll.interval.ms"
+	if !clocks.PollClock {
+		interval = "rebalance timeout"
+	}
+	shorter := ""
+	if s.Kind == KafkaStreams {
+		shorter = "polls come sooner, and every pass must end sooner"
+	}
+	millis(interval, func(s *Settings) *time.Duration { return &s.MaxPollInterval },
+		"a hung call is noticed later, and a newcomer may wait longer", shorter)
+	millis("session.timeout.ms", func(s *Settings) *time.Duration { return &s.SessionTimeout },
+		"a dead member is noticed later; group.max.session.timeout.ms of the broker must allow it", "")
+	millis("heartbeat.interval.ms", func(s *Settings) *time.Duration { return &s.HeartbeatInterval }, "", "more requests to the coordinator")
+	if s.Kind == KafkaStreams {
+		millis("commit.interval.ms", func(s *Settings) *time.Duration { return &s.CommitInterval }, "more is repeated after a failure", "more commits")
+	}
+	if s.ExactlyOnce {
+		millis("transaction.timeout.ms", func(s *Settings) *time.Duration { return &s.TransactionTimeout },
+			"a dead producer holds up readers longer; transaction.max.timeout.ms of the broker must allow it", "")
+	}
+	if s.Call.Worst() > 0 {
+		millis("call time-out", func(s *Settings) *time.Duration { return &s.Call.Timeout }, "", "calls that take longer fail")
+	}
+	return append(list, counts(given, s)...)
+}
+
+// counts are the knobs that are not times.
+func counts(given, s Settings) []knob {
+	var list []knob
+	if s.Kind != Rondo && s.Kind != Sarama && s.Kind != KafkaJS {
+		k := knob{name: "max.poll.records", from: strconv.Itoa(s.MaxPollRecords), cost: "more polls; a small one brings records of one partition at a time"}
+		last := s.MaxPollRecords
+		for _, f := range factors(false, true) {
+			if n := int(float64(s.MaxPollRecords) * f); n >= 1 && n != last {
+				t := try{text: strconv.Itoa(n), settings: given, distance: math.Abs(math.Log(f))}
+				t.settings.MaxPollRecords, last = n, n
+				k.tries = append(k.tries, t)
+			}
+		}
+		list = append(list, k)
+	}
+	if s.Kind == KafkaStreams {
+		k := knob{name: "num.stream.threads", from: strconv.Itoa(s.Threads), cost: "a consumer, a producer and a member of the group each; more calls at once"}
+		before := s.PerThread()
+		for n := s.Threads + 1; n <= s.Tasks; n++ {
+			t := try{text: strconv.Itoa(n), settings: given, distance: math.Log(float64(n) / float64(s.Threads))}
+			t.settings.Threads = n
+			if per := t.settings.PerThread(); per < before {
+				before = per
+				t.settings.HandOver = min(t.settings.HandOver, per)
+				k.tries = append(k.tries, t)
+			}
+		}
+		list = append(list, k)
+		if s.Protocol == Classic && !s.ExactlyOnce {
+			t := given
+			t.Protocol = Streams
+			list = append(list, knob{name: "group.protocol", from: "classic", tries: []try{{text: "streams", settings: t, distance: 1}},
+				cost: "brokers from 4.2; an eviction with records fetched and not yet polled can end the whole client (recorded runs mz)"})
+		}
+	}
+	if s.Call.Attempts > 1 {
+		k := knob{name: "call attempts", from: strconv.Itoa(s.Call.Attempts), cost: "more records fail"}
+		for n := s.Call.Attempts - 1; n >= 1; n-- {
+			t := try{text: strconv.Itoa(n), settings: given, distance: math.Log(float64(s.Call.Attempts) / float64(n))}
+			t.settings.Call.Attempts = n
+			k.tries = append(k.tries, t)
+		}
+		list = append(list, k)
+	}
+	if s.Call.Timeout == NoTimeout {
+		t := given
+		t.Call.Timeout = s.Latency.Worst()
+		if t.Call.Timeout > 0 {
+			list = append(list, knob{"call time-out", "none", []try{{text: strconv.FormatInt(t.Call.Timeout.Milliseconds(), 10), settings: t}}, "calls that take longer fail"})
+		}
+	}
+	return list
+}
+
+// factors are what a value is tried with, nearest first.
+func factors(up, down bool) []float64 {
+	var list []float64
+	for f := 1.05; f < 25; f *= 1.05 + (f-1)/20 {
+		if up {
+			list = append(list, f)
+		}
+		if down {
+			list = append(list, 1/f)
+		}
+		if f > 8 {
+			f *= 1.4
+		}
+	}
+	return list
+}
+
+// roundTo makes a time one that a person would write.
+func roundTo(d time.Duration) time.Duration {
+	switch {
+	case d >= 10*time.Minute:
+		return (d + time.Minute - 1) / time.Minute * time.Minute
+	case d >= 10*time.Second:
+		return (d + time.Second - 1) / time.Second * time.Second
+	case d >= time.Second:
+		return d.Round(100 * time.Millisecond)
+	}
+	return d.Round(time.Millisecond)
+}
+
+// fastest is the longest call with which the settings are safe, to 1 %; 0 when
+// none is.
+func fastest(s Settings) time.Duration {
+	s = s.complete()
+	low, high := time.Duration(0), s.Latency.Worst()
+	for range 7 {
+		mid := (low + high) / 2
+		t := s
+		switch t.Latency.Shape {
+		case Fixed:
+			t.Latency.From = mid
+		default:
+			t.Latency.To = mid
+		}
+		if mid > 0 && Evaluate(t).Verdict == Safe {
+			low = mid
+		} else {
+			high = mid
+		}
+	}
+	return low
+}
+
+func (c Change) String() string {
+	return fmt.Sprintf("%s=%s (now %s): %s; costs: %s", c.Knob, c.To, c.From, c.Verdict, c.Cost)
+}
