@@ -41,6 +41,16 @@ func (e *epochs) trim(start int64) {
 	(*e)[0].start = start
 }
 
+// at is the epoch in which an offset was written: that of the last start that
+// is not behind it.
+func (e epochs) at(offset int64) (int32, bool) {
+	i := sort.Search(len(e), func(i int) bool { return e[i].start > offset }) - 1
+	if i < 0 {
+		return -1, false
+	}
+	return e[i].epoch, true
+}
+
 // end answers OffsetForLeaderEpoch as Kafka does: the largest epoch that is not
 // above the asked one, and where it ended; -1, -1 when nothing is known.
 func (e epochs) end(epoch int32, logEnd int64) (int32, int64) {

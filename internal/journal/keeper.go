@@ -130,9 +130,6 @@ func (k *keeper) next() (time.Time, bool) {
 // logged once, and told to a committer that waits for room.
 func (k *keeper) work() {
 	err := k.try()
-	if full(err) && k.l.ballast.spend() {
-		err = k.try()
-	}
 	if err == nil {
 		k.l.ballast.keep()
 	}
@@ -159,6 +156,10 @@ func (k *keeper) try() error {
 	settled := k.settleAll()
 	looked := k.look()
 	saved := k.save()
+	if full(saved) && k.l.ballast.spend() {
+		// Only for the checkpoint: a copy would eat it up and not be done.
+		saved = k.save()
+	}
 	return errors.Join(settled, looked, saved)
 }
 

@@ -148,6 +148,14 @@ func compareInts(a, b int64) int {
 	return 0
 }
 
+// EpochAt is the leader epoch of the record at an offset or of the last one
+// before it; false when the log has none.
+func (p *Partition) EpochAt(offset int64) (int32, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.epochs.at(offset)
+}
+
 // EpochEnd answers OffsetForLeaderEpoch: the largest epoch that is not above
 // the asked one, and the offset after its last record; -1, -1 when the epoch is
 // newer than the log.
