@@ -103,7 +103,7 @@ func (b *Broker) produceTo(p *produce, msg *kmsg.ProduceRequest, t *topic, recor
 	}
 	h, bad := checkShape(records, msg.Version)
 	if bad == nil {
-		bad = b.checkTarget(msg, t, r.Partition)
+		bad = b.checkTarget(p.rq, msg, t, r.Partition)
 	}
 	if bad != nil {
 		r.ErrorCode = bad.code
@@ -112,7 +112,8 @@ func (b *Broker) produceTo(p *produce, msg *kmsg.ProduceRequest, t *topic, recor
 		}
 		return
 	}
-	log := t.partition(r.Partition).log
+	at := t.partition(r.Partition)
+	log := at.log
 	if int64(len(records)) > t.settings.maxMessageBytes {
 		r.ErrorCode = kerr.MessageTooLarge.Code
 		return
@@ -127,7 +128,7 @@ func (b *Broker) produceTo(p *produce, msg *kmsg.ProduceRequest, t *topic, recor
 	b.stats.produceBatches.Add(1)
 	b.stats.produceBytes.Add(int64(len(records)))
 	p.left.Add(1)
-	log.Append(journal.Append{Batches: records, LogAppendTime: t.settings.logAppendTime}, func(res journal.Result) {
+	log.Append(journal.Append{Batches: records, LogAppendTime: t.settings.logAppendTime, LeaderEpoch: at.epoch}, func(res journal.Result) {
 		r.ErrorCode, r.BaseOffset, r.LogStartOffset = errorCode(res.Err), res.Base, res.LogStart
 		r.LogAppendTime = res.LogAppendTime
 		if res.Duplicate && res.LogAppendTime < 0 {
@@ -169,7 +170,7 @@ func checkShape(records []byte, version int16) (wire.Header, *failure) {
 }
 
 // checkTarget checks whether the request may write to the partition.
-func (b *Broker) checkTarget(msg *kmsg.ProduceRequest, t *topic, n int32) *failure {
+func (b *Broker) checkTarget(rq *request, msg *kmsg.ProduceRequest, t *topic, n int32) *failure {
 	e := (*kerr.Error)(nil)
 	switch {
 	case msg.Acks < -1 || msg.Acks > 1:
@@ -178,6 +179,8 @@ func (b *Broker) checkTarget(msg *kmsg.ProduceRequest, t *topic, n int32) *failu
 		e = kerr.InvalidTopicException
 	case t.partition(n) == nil:
 		e = kerr.UnknownTopicOrPartition
+	case !rq.leads(t.partition(n)):
+		e = kerr.NotLeaderForPartition
 	case msg.TransactionID != nil:
 		e = kerr.TransactionalIDAuthorizationFailed // transactions are not served yet
 	case msg.Acks == -1 && t.settings.minISR > 1:

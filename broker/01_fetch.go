@@ -110,12 +110,12 @@ func (f *fetch) readPart(c *catalog, p *fetchPart, limit int, one bool) fetched 
 		}
 		return r
 	}
-	if r.code = checkEpoch(at, p.epoch); r.code != 0 {
+	if r.code = f.rq.checkLeader(at, p.epoch); r.code != 0 {
 		return r
 	}
 	r.log = at.log
 	if p.last >= 0 {
-		epoch, end := at.log.EpochEnd(p.last)
+		epoch, end := at.epochEnd(p.last)
 		if epoch < 0 || end < 0 {
 			r.code = kerr.OffsetOutOfRange.Code
 			return r

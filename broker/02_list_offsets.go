@@ -46,7 +46,7 @@ func (b *Broker) handleListOffsets(rq *request) {
 				rt.Partitions = append(rt.Partitions, rp)
 				continue
 			}
-			rt.Partitions = append(rt.Partitions, b.listOffset(rq.version, t.partition(p.Partition), p))
+			rt.Partitions = append(rt.Partitions, b.listOffset(rq, t.partition(p.Partition), p))
 		}
 		resp.Topics = append(resp.Topics, rt)
 	}
@@ -59,28 +59,14 @@ func noOffset(n int32) kmsg.ListOffsetsResponseTopicPartition {
 	return r
 }
 
-// checkEpoch compares the leader epoch that a client believes in.
-func checkEpoch(p *partition, believed int32) int16 {
-	switch {
-	case p == nil:
-		return kerr.UnknownTopicOrPartition.Code
-	case believed < 0 || believed == p.epoch:
-		return 0
-	case believed > p.epoch:
-		return kerr.UnknownLeaderEpoch.Code
-	default:
-		return kerr.FencedLeaderEpoch.Code
-	}
-}
-
-func (b *Broker) listOffset(version int16, p *partition, asked kmsg.ListOffsetsRequestTopicPartition) kmsg.ListOffsetsResponseTopicPartition {
+func (b *Broker) listOffset(rq *request, p *partition, asked kmsg.ListOffsetsRequestTopicPartition) kmsg.ListOffsetsResponseTopicPartition {
 	r := noOffset(asked.Partition)
-	if r.ErrorCode = checkEpoch(p, asked.CurrentLeaderEpoch); r.ErrorCode != 0 {
+	if r.ErrorCode = rq.checkLeader(p, asked.CurrentLeaderEpoch); r.ErrorCode != 0 {
 		return r
 	}
 	since := map[int64]int16{maxTimestampOffset: 7, earliestLocalOffset: 8, latestTieredOffset: 9, earliestPending: 11}
 	if asked.Timestamp < 0 && asked.Timestamp != latestOffset && asked.Timestamp != earliestOffset {
-		if first, known := since[asked.Timestamp]; !known || version < first {
+		if first, known := since[asked.Timestamp]; !known || rq.version < first {
 			r.ErrorCode = kerr.UnsupportedVersion.Code
 			return r
 		}
@@ -90,12 +76,13 @@ func (b *Broker) listOffset(version int16, p *partition, asked kmsg.ListOffsetsR
 	case latestOffset:
 		r.Offset, r.LeaderEpoch = p.log.HighWatermark(), p.epoch
 	case earliestOffset, earliestLocalOffset:
-		r.Offset, r.LeaderEpoch = p.log.Start(), p.epoch
+		r.Offset = p.log.Start()
+		r.LeaderEpoch = p.epochAt(r.Offset)
 	case latestTieredOffset, earliestPending: // nothing is tiered
 	case maxTimestampOffset:
 		var offset, ts int64
 		if offset, ts, found, err = p.log.MaxTimestamp(); found {
-			r.Offset, r.Timestamp, r.LeaderEpoch = offset, ts, p.epoch
+			r.Offset, r.Timestamp, r.LeaderEpoch = offset, ts, p.epochAt(offset)
 		}
 	default:
 		var offset, ts int64
@@ -125,8 +112,8 @@ func (b *Broker) handleOffsetForLeaderEpoch(rq *request) {
 			r := kmsg.NewOffsetForLeaderEpochResponseTopicPartition()
 			r.Partition, r.LeaderEpoch, r.EndOffset = p.Partition, -1, -1
 			at := t.partition(p.Partition)
-			if r.ErrorCode = checkEpoch(at, p.CurrentLeaderEpoch); r.ErrorCode == 0 {
-				r.LeaderEpoch, r.EndOffset = at.log.EpochEnd(p.LeaderEpoch)
+			if r.ErrorCode = rq.checkLeader(at, p.CurrentLeaderEpoch); r.ErrorCode == 0 {
+				r.LeaderEpoch, r.EndOffset = at.epochEnd(p.LeaderEpoch)
 			}
 			rt.Partitions = append(rt.Partitions, r)
 		}

@@ -13,7 +13,7 @@ const (
 	clusterOperations = 8096
 )
 
-// handleMetadata describes the broker and topics, and makes a topic that is
+// handleMetadata describes the brokers and topics, and makes a topic that is
 // asked for by name and not there, when auto.create.topics.enable says so.
 func (b *Broker) handleMetadata(rq *request) {
 	msg := rq.msg.(*kmsg.MetadataRequest)
@@ -28,9 +28,11 @@ func (b *Broker) handleMetadata(rq *request) {
 			}
 		}
 	}
-	broker := kmsg.NewMetadataResponseBroker()
-	broker.NodeID, broker.Host, broker.Port, broker.Rack = b.config.NodeID, b.host, b.port, b.rack()
-	resp.Brokers = append(resp.Brokers, broker)
+	for _, n := range b.nodes {
+		broker := kmsg.NewMetadataResponseBroker()
+		broker.NodeID, broker.Host, broker.Port, broker.Rack = n.id, n.host, n.port, b.rack()
+		resp.Brokers = append(resp.Brokers, broker)
+	}
 	resp.ClusterID = kmsg.StringPtr(c.clusterID)
 	resp.ControllerID = b.config.NodeID
 	if msg.IncludeClusterAuthorizedOperations && rq.version >= 8 {
@@ -100,11 +102,10 @@ func (b *Broker) describeTopic(t *topic, msg *kmsg.MetadataRequest) kmsg.Metadat
 	if msg.IncludeTopicAuthorizedOperations && msg.Version >= 8 {
 		r.AuthorizedOperations = topicOperations
 	}
-	me := []int32{b.config.NodeID}
 	r.Partitions = make([]kmsg.MetadataResponseTopicPartition, 0, len(t.partitions))
 	for _, p := range t.partitions {
 		rp := kmsg.NewMetadataResponseTopicPartition()
-		rp.Partition, rp.Leader, rp.LeaderEpoch, rp.Replicas, rp.ISR = p.index, b.config.NodeID, p.epoch, me, me
+		rp.Partition, rp.Leader, rp.LeaderEpoch, rp.Replicas, rp.ISR = p.index, p.leader, p.epoch, p.replicas, p.replicas
 		r.Partitions = append(r.Partitions, rp)
 	}
 	return r

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/rondo-streams/rondo/internal/group"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
@@ -19,7 +20,7 @@ const (
 // malformedText is the text of INVALID_REQUEST where Kafka gives no other.
 const malformedText = "This most likely occurs because of a request being malformed by the client library or the message was sent to an incompatible broker. See the broker logs for more details."
 
-// handleFindCoordinator answers that this node is it, as soon as the topic in
+// handleFindCoordinator answers which node is it, as soon as the topic in
 // which the coordinator keeps its state is there.
 func (b *Broker) handleFindCoordinator(rq *request) {
 	msg := rq.msg.(*kmsg.FindCoordinatorRequest)
@@ -42,12 +43,15 @@ func (b *Broker) handleFindCoordinator(rq *request) {
 func (b *Broker) findCoordinator(version int16, kind int8, key string) kmsg.FindCoordinatorResponseCoordinator {
 	c := kmsg.NewFindCoordinatorResponseCoordinator()
 	c.Key, c.NodeID, c.Port, c.ErrorMessage = key, -1, -1, kmsg.StringPtr("")
+	at := b.nodes[0]
 	switch kind {
 	case coordinatorGroup:
-		if b.offsetsTopic() == nil {
+		t := b.offsetsTopic()
+		if t == nil {
 			c.ErrorCode = kerr.CoordinatorNotAvailable.Code
 			return c
 		}
+		at = b.node(t.partition(group.PartitionFor(key, int32(len(t.partitions)))).leader)
 	case coordinatorTransaction:
 		// Named although there are no transactions yet: InitProducerId is
 		// where a client learns that, in a way that it reports.
@@ -61,7 +65,7 @@ func (b *Broker) findCoordinator(version int16, kind int8, key string) kmsg.Find
 		c.ErrorCode, c.ErrorMessage = kerr.InvalidRequest.Code, kmsg.StringPtr(malformedText)
 		return c
 	}
-	c.NodeID, c.Host, c.Port = b.config.NodeID, b.host, b.port
+	c.NodeID, c.Host, c.Port = at.id, at.host, at.port
 	return c
 }
 

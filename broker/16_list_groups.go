@@ -2,10 +2,10 @@ package broker
 
 import "github.com/twmb/franz-go/pkg/kmsg"
 
-// handleListGroups asks every shard. One that is still loading makes the whole
+// handleListGroups asks every shard of this broker. One that is still loading makes the whole
 // list fail with COORDINATOR_LOAD_IN_PROGRESS: a list must not leave out groups.
 func (b *Broker) handleListGroups(rq *request) {
-	shards := b.groups.running()
+	shards := b.groups.ledBy(rq.conn.node)
 	parts := make([]*kmsg.ListGroupsResponse, len(shards))
 	all := newGather(len(shards), func() {
 		resp := kmsg.NewPtrListGroupsResponse()

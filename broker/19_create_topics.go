@@ -62,9 +62,9 @@ func (b *Broker) wantTopic(t kmsg.CreateTopicsRequestTopic) *newTopic {
 		w.configs[c.Name] = *c.Value
 	}
 	if len(t.ReplicaAssignment) > 0 {
-		w.partitions, w.failed = b.assignedPartitions(t)
+		w.failed = b.assignedPartitions(w, t)
 	} else {
-		w.partitions, w.failed = b.countedPartitions(t)
+		w.failed = b.countedPartitions(w, t)
 	}
 	if w.failed == nil {
 		if text := checkTopicConfigs(w.configs); text != "" {
@@ -74,29 +74,43 @@ func (b *Broker) wantTopic(t kmsg.CreateTopicsRequestTopic) *newTopic {
 	return w
 }
 
-func (b *Broker) assignedPartitions(t kmsg.CreateTopicsRequestTopic) (int, *failure) {
+func (b *Broker) assignedPartitions(w *newTopic, t kmsg.CreateTopicsRequestTopic) *failure {
 	if t.ReplicationFactor != -1 {
-		return 0, fail(kerr.InvalidRequest, "A manual partition assignment was specified, but replication factor was not set to -1.")
+		return fail(kerr.InvalidRequest, "A manual partition assignment was specified, but replication factor was not set to -1.")
 	}
 	if t.NumPartitions != -1 {
-		return 0, fail(kerr.InvalidRequest, "A manual partition assignment was specified, but numPartitions was not set to -1.")
+		return fail(kerr.InvalidRequest, "A manual partition assignment was specified, but numPartitions was not set to -1.")
 	}
 	seen := map[int32]bool{}
 	for _, a := range t.ReplicaAssignment {
 		if seen[a.Partition] {
-			return 0, fail(kerr.InvalidReplicaAssignment, "Found multiple manual partition assignments for partition %d", a.Partition)
+			return fail(kerr.InvalidReplicaAssignment, "Found multiple manual partition assignments for partition %d", a.Partition)
 		}
 		seen[a.Partition] = true
 		if f := b.checkAssignment(a.Replicas); f != nil {
-			return 0, f
+			return f
 		}
+		w.place(a.Partition, a.Replicas, b.nodeIDs())
 	}
 	for i := range int32(len(t.ReplicaAssignment)) {
 		if !seen[i] {
-			return 0, fail(kerr.InvalidReplicaAssignment, "partitions should be a consecutive 0-based integer sequence")
+			return fail(kerr.InvalidReplicaAssignment, "partitions should be a consecutive 0-based integer sequence")
 		}
 	}
-	return len(t.ReplicaAssignment), nil
+	w.partitions, w.replication = len(t.ReplicaAssignment), len(t.ReplicaAssignment[0].Replicas)
+	return nil
+}
+
+// place puts a partition on the brokers that somebody wants for it. On a
+// single broker there is nothing to remember.
+func (w *newTopic) place(n int32, replicas, nodes []int32) {
+	if len(nodes) == 1 {
+		return
+	}
+	if w.places == nil {
+		w.places = map[int32]place{}
+	}
+	w.places[n] = place{Replicas: replicas, Leader: replicas[0]}
 }
 
 // checkAssignment checks the replicas that somebody wants a partition to have.
@@ -105,29 +119,30 @@ func (b *Broker) checkAssignment(replicas []int32) *failure {
 		return fail(kerr.InvalidReplicaAssignment, "The manual partition assignment includes an empty replica list.")
 	}
 	for i, r := range replicas {
-		if r != b.config.NodeID {
+		if !slices.Contains(b.nodeIDs(), r) {
 			return fail(kerr.InvalidReplicaAssignment, "The manual partition assignment includes broker %d, but no such broker is registered.", r)
 		}
-		if i > 0 {
+		if slices.Contains(replicas[:i], r) {
 			return fail(kerr.InvalidReplicaAssignment, "The manual partition assignment includes the broker %d more than once.", r)
 		}
 	}
 	return nil
 }
 
-func (b *Broker) countedPartitions(t kmsg.CreateTopicsRequestTopic) (int, *failure) {
+func (b *Broker) countedPartitions(w *newTopic, t kmsg.CreateTopicsRequestTopic) *failure {
 	n := int(t.NumPartitions)
 	switch {
 	case t.ReplicationFactor < -1 || t.ReplicationFactor == 0:
-		return 0, fail(kerr.InvalidReplicationFactor, "Replication factor must be larger than 0, or -1 to use the default value.")
+		return fail(kerr.InvalidReplicationFactor, "Replication factor must be larger than 0, or -1 to use the default value.")
 	case n < -1 || n == 0:
-		return 0, fail(kerr.InvalidPartitions, "Number of partitions was set to an invalid non-positive value.")
-	case t.ReplicationFactor > 1:
-		return 0, fail(kerr.InvalidReplicationFactor, "Unable to replicate the partition %d time(s): The target replication factor of %[1]d cannot be reached because only 1 broker(s) are registered.", t.ReplicationFactor)
+		return fail(kerr.InvalidPartitions, "Number of partitions was set to an invalid non-positive value.")
+	case int(t.ReplicationFactor) > len(b.nodes):
+		return fail(kerr.InvalidReplicationFactor, "Unable to replicate the partition %d time(s): The target replication factor of %[1]d cannot be reached because only %d broker(s) are registered.", t.ReplicationFactor, len(b.nodes))
 	case n == -1:
 		n = int(b.settings.int("num.partitions"))
 	}
-	return n, nil
+	w.partitions, w.replication = n, max(1, int(t.ReplicationFactor))
+	return nil
 }
 
 func (b *Broker) createdTopics(wanted []*newTopic) *kmsg.CreateTopicsResponse {
@@ -142,7 +157,7 @@ func (b *Broker) createdTopics(wanted []*newTopic) *kmsg.CreateTopicsResponse {
 			resp.Topics = append(resp.Topics, r)
 			continue
 		}
-		r.TopicID, r.NumPartitions, r.ReplicationFactor = w.id, int32(w.partitions), 1
+		r.TopicID, r.NumPartitions, r.ReplicationFactor = w.id, int32(w.partitions), int16(max(1, w.replication))
 		for _, d := range topicConfigs() {
 			value, source, _ := view.describeTopicConfig(d, w.configs)
 			c := kmsg.NewCreateTopicsResponseTopicConfig()
@@ -199,15 +214,17 @@ func (b *Broker) growTopic(want kmsg.CreatePartitionsRequestTopic, dry bool) *fa
 	case want.Assignment != nil && len(want.Assignment) != count-have:
 		return fail(kerr.InvalidReplicaAssignment, "Attempted to add %d additional partition(s), but only %d assignment(s) were specified.", count-have, len(want.Assignment))
 	}
-	for _, a := range want.Assignment {
+	grown := &newTopic{places: maps.Clone(t.places)}
+	for i, a := range want.Assignment {
 		if f := b.checkAssignment(a.Replicas); f != nil {
 			return f
 		}
+		grown.place(int32(have+i), a.Replicas, b.nodeIDs())
 	}
 	if dry {
 		return nil
 	}
-	if err := b.meta.growTopic(t, count); err != nil {
+	if err := b.meta.growTopic(t, count, grown.places); err != nil {
 		b.log.Error("add partitions", "topic", t.name, "cause", err)
 		return storageFailure(fmt.Errorf("add partitions to topic %s: %w", t.name, err))
 	}

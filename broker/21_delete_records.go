@@ -24,6 +24,8 @@ func (b *Broker) handleDeleteRecords(rq *request) {
 					r.ErrorCode = kerr.InvalidTopicException.Code
 				case at == nil:
 					r.ErrorCode = kerr.UnknownTopicOrPartition.Code
+				case !rq.leads(at):
+					r.ErrorCode = kerr.NotLeaderForPartition.Code
 				case p.Offset < -1:
 					r.ErrorCode = kerr.OffsetOutOfRange.Code
 				default:

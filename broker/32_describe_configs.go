@@ -3,6 +3,7 @@ package broker
 import (
 	"maps"
 	"slices"
+	"strconv"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -108,10 +109,10 @@ func (b *Broker) describeConfigs(c *catalog, asked kmsg.DescribeConfigsRequestRe
 		}
 		return out, true
 	case resourceBroker:
-		switch asked.ResourceName {
-		case "":
+		switch {
+		case asked.ResourceName == "":
 			return view.describeBroker(false), true
-		case b.nodeName():
+		case b.isNodeName(asked.ResourceName):
 			return view.describeBroker(true), true
 		}
 	case resourceGroup:
@@ -216,7 +217,9 @@ func (b *Broker) handleListConfigResources(rq *request) {
 		case resourceTopic:
 			names = c.names()
 		case resourceBroker, resourceBrokerLogger:
-			names = []string{b.nodeName()}
+			for _, n := range b.nodes {
+				names = append(names, strconv.Itoa(int(n.id)))
+			}
 		case resourceGroup:
 			names = slices.Sorted(maps.Keys(c.groups))
 		case resourceClientMetrics:

@@ -19,23 +19,24 @@ func (b *Broker) handleDescribeLogDirs(rq *request) {
 	c := b.catalog()
 	if msg.Topics == nil {
 		for _, name := range c.names() {
-			d.Topics = append(d.Topics, sizes(c.topic(name), nil))
+			d.Topics = append(d.Topics, rq.sizes(c.topic(name), nil))
 		}
 	}
 	for _, asked := range msg.Topics {
 		if t := c.topic(asked.Topic); t != nil {
-			d.Topics = append(d.Topics, sizes(t, asked.Partitions))
+			d.Topics = append(d.Topics, rq.sizes(t, asked.Partitions))
 		}
 	}
 	resp.Dirs = append(resp.Dirs, d)
 	rq.reply(resp)
 }
 
-func sizes(t *topic, only []int32) kmsg.DescribeLogDirsResponseDirTopic {
+// sizes lists the partitions of which the broker asked has a replica.
+func (rq *request) sizes(t *topic, only []int32) kmsg.DescribeLogDirsResponseDirTopic {
 	rt := kmsg.NewDescribeLogDirsResponseDirTopic()
 	rt.Topic = t.name
 	for _, p := range t.partitions {
-		if only != nil && !slices.Contains(only, p.index) {
+		if only != nil && !slices.Contains(only, p.index) || !slices.Contains(p.replicas, rq.conn.node.id) {
 			continue
 		}
 		r := kmsg.NewDescribeLogDirsResponseDirTopicPartition()
@@ -58,6 +59,11 @@ func (b *Broker) handleDescribeProducers(rq *request) {
 			r := kmsg.NewDescribeProducersResponseTopicPartition()
 			r.Partition = n
 			p := t.partition(n)
+			if p != nil && !rq.leads(p) {
+				r.ErrorCode = kerr.NotLeaderForPartition.Code
+				rt.Partitions = append(rt.Partitions, r)
+				continue
+			}
 			if p == nil {
 				r.ErrorCode = kerr.UnknownTopicOrPartition.Code
 				if t == nil {

@@ -212,7 +212,10 @@ func (b *Broker) topicTarget(name string) (alterTarget, *failure) {
 // brokerTarget is this broker, or with the empty name all brokers. What takes
 // effect without a restart are the defaults of topics.
 func (b *Broker) brokerTarget(name string) (alterTarget, *failure) {
-	if name != "" && name != b.nodeName() {
+	switch {
+	case b.isNodeName(name):
+		name = b.nodeName() // one configuration for all brokers of the process
+	case name != "":
 		return alterTarget{}, fail(kerr.InvalidRequest, "Unexpected broker id, expected %s, but received %s", b.nodeName(), name)
 	}
 	c := b.catalog()

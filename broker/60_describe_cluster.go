@@ -7,7 +7,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// handleDescribeCluster answers the cluster's id and its one broker.
+// handleDescribeCluster answers the cluster's id and its brokers.
 func (b *Broker) handleDescribeCluster(rq *request) {
 	msg := rq.msg.(*kmsg.DescribeClusterRequest)
 	resp := kmsg.NewPtrDescribeClusterResponse()
@@ -26,9 +26,11 @@ func (b *Broker) handleDescribeCluster(rq *request) {
 	if msg.IncludeClusterAuthorizedOperations {
 		resp.ClusterAuthorizedOperations = clusterOperations
 	}
-	broker := kmsg.NewDescribeClusterResponseBroker()
-	broker.NodeID, broker.Host, broker.Port, broker.Rack = b.config.NodeID, b.host, b.port, b.rack()
-	resp.Brokers = append(resp.Brokers, broker)
+	for _, n := range b.nodes {
+		broker := kmsg.NewDescribeClusterResponseBroker()
+		broker.NodeID, broker.Host, broker.Port, broker.Rack = n.id, n.host, n.port, b.rack()
+		resp.Brokers = append(resp.Brokers, broker)
+	}
 	rq.reply(resp)
 }
 
@@ -98,10 +100,10 @@ func (b *Broker) describePartitions(name string, t *topic, from, limit int32) km
 		return r
 	}
 	r.TopicID = t.id
-	me := []int32{b.config.NodeID}
 	for i := from; int(i) < len(t.partitions) && i-from < limit; i++ {
+		at := t.partitions[i]
 		p := kmsg.NewDescribeTopicPartitionsResponseTopicPartition()
-		p.Partition, p.LeaderID, p.LeaderEpoch, p.Replicas, p.ISR = i, b.config.NodeID, t.partitions[i].epoch, me, me
+		p.Partition, p.LeaderID, p.LeaderEpoch, p.Replicas, p.ISR = i, at.leader, at.epoch, at.replicas, at.replicas
 		p.EligibleLeaderReplicas, p.LastKnownELR = []int32{}, []int32{}
 		r.Partitions = append(r.Partitions, p)
 	}

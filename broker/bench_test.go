@@ -29,7 +29,7 @@ func BenchmarkRequest(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			here, there := net.Pipe()
 			defer here.Close() //nolint:errcheck // the benchmark is over
-			br.admit(newConn(br, there))
+			br.admit(newConn(br, br.nodes[0], there))
 			frame := kmsg.NewRequestFormatter().AppendRequest(nil, req, 1)
 			in := make([]byte, 1<<20)
 			b.ReportAllocs()

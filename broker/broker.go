@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"os"
 	"strconv"
 	"sync"
 	"time"
@@ -34,9 +33,7 @@ type Broker struct {
 	fetchMax int   // fetch.max.bytes
 	maxConns int   // max.connections
 
-	listener net.Listener
-	host     string // advertised
-	port     int32
+	nodes []*node
 
 	mu      sync.Mutex
 	conns   map[*conn]struct{}
@@ -59,10 +56,11 @@ func Start(ctx context.Context, c Config) (*Broker, error) {
 	if err := b.open(); err != nil {
 		return nil, err
 	}
-	b.running.Add(1)
-	go b.accept()
+	for _, n := range b.nodes {
+		b.running.Go(func() { b.accept(n) })
+	}
 	now := b.catalog()
-	b.log.Info("broker started", "listen", b.listener.Addr().String(), "advertised", b.Addr(), "node_id", b.config.NodeID, "cluster_id", now.clusterID,
+	b.log.Info("broker started", "listen", b.nodes[0].listener.Addr().String(), "advertised", b.Addr(), "node_id", b.config.NodeID, "brokers", len(b.nodes), "cluster_id", now.clusterID,
 		"dir", b.config.Dir, "topics", len(now.byName), "took", time.Since(began).Round(time.Millisecond))
 	detach := context.AfterFunc(ctx, func() { b.Close() }) //nolint:errcheck // Close keeps its error for the caller of Close
 	b.mu.Lock()
@@ -87,6 +85,9 @@ func (b *Broker) configure() error {
 			return err
 		}
 		c.ListenFunc = net.Listen
+	}
+	if err := b.makeNodes(); err != nil {
+		return err
 	}
 	b.log = c.Logger
 	if b.log == nil {
@@ -128,38 +129,11 @@ func (b *Broker) open() (err error) {
 	if b.meta, err = openMetadata(b); err != nil {
 		return fmt.Errorf("start broker: %w", err)
 	}
-	if b.listener, err = c.ListenFunc("tcp", c.Listen); err != nil {
+	if err = b.listen(); err != nil {
 		b.meta.close()
-		return fmt.Errorf("start broker: listen: %w (Config.Listen, --listen)", err)
-	}
-	if err = b.advertise(); err != nil {
-		b.meta.close()
-		return errors.Join(err, b.listener.Close())
+		return errors.Join(err, b.unlisten())
 	}
 	b.groups = newCoordinator(b)
-	return nil
-}
-
-func (b *Broker) advertise() error {
-	addr := b.config.Advertise
-	if addr == "" {
-		addr = b.listener.Addr().String()
-	}
-	host, port, err := net.SplitHostPort(addr)
-	if err != nil {
-		return fmt.Errorf("start broker: advertised address %q: %w: want host:port", addr, err)
-	}
-	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
-		// Nobody can connect to "every address": like Kafka, name the machine.
-		if host, err = os.Hostname(); err != nil {
-			return fmt.Errorf("start broker: advertised address %q: %w: set Config.Advertise (--advertise)", addr, err)
-		}
-	}
-	n, err := strconv.ParseUint(port, 10, 16)
-	if err != nil {
-		return fmt.Errorf("start broker: advertised address %q: port: %w", addr, err)
-	}
-	b.host, b.port = host, int32(n)
 	return nil
 }
 
@@ -179,10 +153,9 @@ func checkLoopback(addr string, allowed bool) error {
 
 // accept takes connections until the listener is closed. What goes wrong
 // meanwhile, such as a lack of file descriptors, passes: it goes on.
-func (b *Broker) accept() {
-	defer b.running.Done()
+func (b *Broker) accept(n *node) {
 	for {
-		nc, err := b.listener.Accept()
+		nc, err := n.listener.Accept()
 		if err != nil {
 			if b.isClosing() || errors.Is(err, net.ErrClosed) {
 				return
@@ -191,7 +164,7 @@ func (b *Broker) accept() {
 			time.Sleep(acceptBackoff)
 			continue
 		}
-		if !b.admit(newConn(b, nc)) {
+		if !b.admit(newConn(b, n, nc)) {
 			nc.Close() //nolint:errcheck // it was never served
 		}
 	}
@@ -228,8 +201,18 @@ func (b *Broker) isClosing() bool {
 
 func (b *Broker) nodeName() string { return strconv.Itoa(int(b.config.NodeID)) }
 
-// Addr is the host:port that clients are told to connect to.
-func (b *Broker) Addr() string { return net.JoinHostPort(b.host, strconv.Itoa(int(b.port))) }
+// Addr is the host:port that clients are told to connect to; with several
+// brokers that of the first.
+func (b *Broker) Addr() string { return b.Addrs()[0] }
+
+// Addrs lists the host:port of every broker, in order of their ids.
+func (b *Broker) Addrs() []string {
+	addrs := make([]string, len(b.nodes))
+	for i, n := range b.nodes {
+		addrs[i] = net.JoinHostPort(n.host, strconv.Itoa(int(n.port)))
+	}
+	return addrs
+}
 
 // Events returns the last rebalances, oldest first.
 func (b *Broker) Events() []cause.Event { return b.groups.events() }
@@ -249,7 +232,7 @@ func (b *Broker) Close() error {
 			conns = append(conns, c)
 		}
 		b.mu.Unlock()
-		err := b.listener.Close()
+		err := b.unlisten()
 		for _, c := range conns {
 			c.hangUp()
 		}

@@ -23,6 +23,12 @@ type Config struct {
 	Advertise string
 	// NodeID is the broker's id, default 1.
 	NodeID int32
+	// Brokers is how many broker ids the process has, default 1, at most 100:
+	// NodeID and those that follow it, each with a port of its own, from the one
+	// of Listen on (all of them free ones with port 0). They share one store, so
+	// this is no more durable than one broker; it gives clients several leaders
+	// and coordinators, which ElectLeaders and AlterPartitionReassignments move.
+	Brokers int
 	// ClusterID names the cluster, default an id made at the first start and
 	// kept with the data.
 	ClusterID string

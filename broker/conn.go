@@ -36,6 +36,7 @@ const (
 // parked request starts a short-lived writer.
 type conn struct {
 	b      *Broker
+	node   *node // whom the client has connected to
 	nc     net.Conn
 	br     *bufio.Reader
 	host   string
@@ -55,13 +56,13 @@ type conn struct {
 	gone     bool
 }
 
-func newConn(b *Broker, nc net.Conn) *conn {
+func newConn(b *Broker, n *node, nc net.Conn) *conn {
 	host := nc.RemoteAddr().String()
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		host = h
 	}
 	return &conn{
-		b: b, nc: nc, br: bufio.NewReaderSize(nc, readBuffer), host: "/" + host,
+		b: b, node: n, nc: nc, br: bufio.NewReaderSize(nc, readBuffer), host: "/" + host,
 		idle: b.settings.duration("connections.max.idle.ms"), served: make(chan struct{}, 1),
 	}
 }

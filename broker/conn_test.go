@@ -93,6 +93,9 @@ func TestEveryAdvertisedVersionIsServed(t *testing.T) {
 			if f, ok := req.(*kmsg.FetchRequest); ok {
 				f.MaxWaitMillis = 0
 			}
+			if a, ok := req.(*kmsg.DescribeACLsRequest); ok {
+				a.ResourceType, a.ResourcePatternType, a.Operation, a.PermissionType = 1, 1, 1, 1
+			}
 			req.SetVersion(v)
 			if _, err := c.receive(req, c.send(req)); err != nil {
 				t.Errorf("%s version %d: %v", kmsg.NameForKey(k.ApiKey), v, err)
@@ -241,7 +244,7 @@ func FuzzConnection(f *testing.F) {
 	f.Add(formatter.AppendRequest(nil, fetch, 1))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		here, there := net.Pipe()
-		if !b.admit(newConn(b, there)) {
+		if !b.admit(newConn(b, b.nodes[0], there)) {
 			t.Fatal("not admitted")
 		}
 		go io.Copy(io.Discard, here)                                 //nolint:errcheck // answers do not matter

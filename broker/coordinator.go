@@ -84,12 +84,16 @@ func (c *coordinator) start(p *partition) *shard {
 }
 
 // shard finds the shard of a group; the code says why there is none.
-func (c *coordinator) shard(groupID string) (*shard, int16) {
+func (c *coordinator) shard(rq *request, groupID string) (*shard, int16) {
 	t := c.b.offsetsTopic()
 	if t == nil {
 		return nil, kerr.CoordinatorNotAvailable.Code
 	}
-	s := c.start(t.partition(group.PartitionFor(groupID, int32(len(t.partitions)))))
+	p := t.partition(group.PartitionFor(groupID, int32(len(t.partitions))))
+	if !rq.leads(p) {
+		return nil, kerr.NotCoordinator.Code
+	}
+	s := c.start(p)
 	if s == nil {
 		return nil, kerr.NotCoordinator.Code
 	}
@@ -110,13 +114,33 @@ func (c *coordinator) running() []*shard {
 // ask hands a request about one group to its shard. The answer comes later, on
 // another goroutine, exactly once.
 func (c *coordinator) ask(rq *request, groupID string, req kmsg.Request, answer func(kmsg.Response)) {
-	s, code := c.shard(groupID)
+	s, code := c.shard(rq, groupID)
 	if code != 0 {
 		answer(group.ErrorResponse(req, code))
 		return
 	}
 	s.ask(rq, req, answer)
 }
+// moved is called from the metadata goroutine when a partition has got another
+// leader: its groups are let go of and taken up again from its log.
+func (c *coordinator) moved(index int32) {
+	c.mu.Lock()
+	s := c.shards[index]
+	c.mu.Unlock()
+	if s != nil {
+		s.mail.put(letter{moved: true})
+	}
+}
+
+// ledBy lists the running shards whose partitions a broker leads.
+func (c *coordinator) ledBy(n *node) []*shard {
+	t := c.b.catalog().topic(offsetsTopicName)
+	return slices.DeleteFunc(c.running(), func(s *shard) bool {
+		p := t.partition(s.index)
+		return p == nil || p.leader != n.id
+	})
+}
+
 
 // topicsDeleted is called after topics have been deleted, from the metadata
 // goroutine; it does not block. Shards that are not running have no offsets.

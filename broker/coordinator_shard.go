@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"time"
 
@@ -31,6 +32,7 @@ type shard struct {
 	c     *coordinator
 	index int32
 	log   *journal.Partition
+	epoch int32 // leader epoch of the partition
 	mail  mailbox
 	quit  chan struct{}
 	ended chan struct{}
@@ -40,6 +42,7 @@ type shard struct {
 	asked  map[uint64]func(kmsg.Response) // by token
 	token  uint64
 	todo   []letter       // taken from the mail, not yet opened
+	moved  bool           // this life is over: another begins
 	queue  []group.Output // not yet appended
 	flight []group.Output // in the append under way
 	flying bool           // an append is under way, of this life or the one before
@@ -51,6 +54,7 @@ type letter struct {
 	in     group.Input
 	answer func(kmsg.Response)
 	landed *landed
+	moved  bool // the partition has got another leader
 }
 
 // landed is what became of an append.
@@ -98,7 +102,10 @@ func (s *shard) live() (wanted bool) {
 	}
 	s.core = group.New(s.c.config, newRand())
 	s.asked = map[uint64]func(kmsg.Response){}
-	s.queue, s.flight = nil, nil
+	s.queue, s.flight, s.moved = nil, nil, false
+	if p := s.c.b.catalog().topic(offsetsTopicName).partition(s.index); p != nil {
+		s.epoch = p.epoch
+	}
 	s.step(s.c.b.groupMetadata(s.c.b.catalog()))
 	if err := s.load(); errors.Is(err, journal.ErrClosed) {
 		return true // half of the log is nothing to act on
@@ -113,6 +120,10 @@ func (s *shard) live() (wanted bool) {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for {
+		if s.moved {
+			s.step(group.Unload{})
+			return false
+		}
 		s.ticks(timer)
 		select {
 		case <-s.mail.ready:
@@ -128,21 +139,20 @@ func (s *shard) live() (wanted bool) {
 // landAll waits until nothing of an earlier life is on its way into the log,
 // which is about to be read. It reports false when the broker closes.
 func (s *shard) landAll() bool {
-	for s.flying {
+	for {
+		s.todo = slices.DeleteFunc(append(s.todo, s.mail.take()...), func(l letter) bool {
+			s.flying = s.flying && l.landed == nil
+			return l.landed != nil || l.moved // the log is about to be read anyway
+		})
+		if !s.flying {
+			return true
+		}
 		select {
 		case <-s.mail.ready:
-			for _, l := range s.mail.take() {
-				if l.landed != nil {
-					s.flying = false
-					continue
-				}
-				s.todo = append(s.todo, l)
-			}
 		case <-s.quit:
 			return false
 		}
 	}
-	return true
 }
 
 // ticks does what is due and sets the timer for what comes next.
@@ -164,15 +174,21 @@ func (s *shard) ticks(timer *time.Timer) {
 // deliver takes the mail to the core.
 func (s *shard) deliver() {
 	s.todo = append(s.todo, s.mail.take()...)
-	for len(s.todo) > 0 {
+	for len(s.todo) > 0 && !s.moved {
 		l := s.todo[0]
 		s.todo = s.todo[1:]
 		s.open(l)
 	}
-	s.todo = nil
+	if len(s.todo) == 0 {
+		s.todo = nil
+	}
 }
 
 func (s *shard) open(l letter) {
+	if l.moved {
+		s.moved = true
+		return
+	}
 	switch in := l.in.(type) {
 	case group.Request:
 		s.token++
@@ -220,7 +236,7 @@ func (s *shard) append() {
 	}
 	s.flight, s.queue = s.queue[:n:n], s.queue[n:]
 	s.flying = true
-	s.log.Append(journal.Append{Batches: batchOf(s.flight, time.Now().UnixMilli()), Internal: true}, func(r journal.Result) {
+	s.log.Append(journal.Append{Batches: batchOf(s.flight, time.Now().UnixMilli()), LeaderEpoch: s.epoch, Internal: true}, func(r journal.Result) {
 		s.mail.put(letter{landed: &landed{r.Err}})
 	})
 }

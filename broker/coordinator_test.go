@@ -276,8 +276,9 @@ func TestCoordinatorPanics(t *testing.T) {
 		t.Fatal(errorName(code))
 	}
 	told := make(chan kmsg.Response, 1)
-	s, _ := b.groups.shard("g")
-	s.ask(&request{}, kmsg.NewPtrMetadataRequest(), func(r kmsg.Response) { told <- r }) // not one of its APIs
+	rq := &request{conn: &conn{node: b.nodes[0]}}
+	s, _ := b.groups.shard(rq, "g")
+	s.ask(rq, kmsg.NewPtrMetadataRequest(), func(r kmsg.Response) { told <- r }) // not one of its APIs
 	select {
 	case <-told:
 	case <-time.After(patience):

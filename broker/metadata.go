@@ -44,6 +44,7 @@ const maxTopicPartitions = 1 << 20
 const (
 	keyCluster = "cluster"
 	keyPIDs    = "producer-ids"
+	keyStarts  = "starts"
 	keyTopic   = "topic:"
 	keyGroup   = "group:"
 	keyBroker  = "broker:"
@@ -57,10 +58,16 @@ type (
 	pidRecord struct {
 		Next int64 `json:"next"`
 	}
+	startsRecord struct {
+		Count int64 `json:"count"`
+	}
 	topicRecord struct {
-		ID         topicID           `json:"id"`
-		Partitions int               `json:"partitions"`
-		Configs    map[string]string `json:"configs,omitempty"`
+		ID          topicID           `json:"id"`
+		Partitions  int               `json:"partitions"`
+		Configs     map[string]string `json:"configs,omitempty"`
+		Replication int               `json:"replication,omitempty"`
+		Born        int64             `json:"born,omitempty"`
+		Places      map[int32]place   `json:"places,omitempty"`
 	}
 )
 
@@ -115,10 +122,13 @@ func openMetadata(b *Broker) (*metadata, error) {
 	if err := m.dropOrphans(c); err != nil {
 		return nil, err
 	}
-	if err := m.nameCluster(c); err != nil {
+	if err := m.begin(c); err != nil {
 		return nil, err
 	}
 	m.configure(c)
+	for _, t := range c.byName {
+		b.settle(c, t)
+	}
 	m.current.Store(c)
 	go m.run()
 	return m, nil
@@ -168,6 +178,10 @@ func (c *catalog) apply(b *Broker, key string, value []byte) error {
 		var r pidRecord
 		err = json.Unmarshal(value, &r)
 		c.nextPID = r.Next
+	case keyStarts + ":":
+		var r startsRecord
+		err = json.Unmarshal(value, &r)
+		c.starts = r.Count
 	case keyTopic:
 		err = c.applyTopic(b, name, value)
 	case keyGroup:
@@ -198,7 +212,7 @@ func (c *catalog) applyTopic(b *Broker, name string, value []byte) error {
 	if r.Partitions < 1 || r.Partitions > maxTopicPartitions {
 		return fmt.Errorf("%d partitions", r.Partitions)
 	}
-	t := &topic{name: name, id: r.ID, internal: isInternal(name), configs: r.Configs}
+	t := &topic{name: name, id: r.ID, internal: isInternal(name), configs: r.Configs, replication: r.Replication, born: r.Born, places: r.Places}
 	for i := range int32(r.Partitions) {
 		p := b.journal.Partition(journal.ID{Topic: r.ID, Partition: i})
 		// None is there when the topic was deleted later in this log: the
@@ -247,7 +261,22 @@ func (m *metadata) dropOrphans(c *catalog) error {
 	return nil
 }
 
-// nameCluster gives a new cluster its id, and checks that of an old one.
+// begin counts this start, for leader epochs rise with each. A new cluster gets
+// its id, that of an old one is checked.
+func (m *metadata) begin(c *catalog) error {
+	named := c.clusterID != ""
+	if err := m.nameCluster(c); err != nil {
+		return err
+	}
+	records := make([]wire.Record, 0, 2)
+	if named {
+		c.starts++
+	} else {
+		records = append(records, metadataRecord(keyCluster, clusterRecord{ID: c.clusterID}))
+	}
+	return m.write(append(records, metadataRecord(keyStarts, startsRecord{Count: c.starts}))...)
+}
+
 func (m *metadata) nameCluster(c *catalog) error {
 	want := m.b.config.ClusterID
 	if c.clusterID != "" {
@@ -260,7 +289,7 @@ func (m *metadata) nameCluster(c *catalog) error {
 		want = newTopicID().String()
 	}
 	c.clusterID = want
-	return m.write(metadataRecord(keyCluster, clusterRecord{ID: want}))
+	return nil
 }
 
 func metadataRecord(key string, value any) wire.Record {

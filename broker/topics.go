@@ -103,7 +103,7 @@ func (m *metadata) createTopics(wanted []*newTopic) {
 		if w.failed != nil || w.dry {
 			continue
 		}
-		t := &topic{name: w.name, id: w.id, internal: isInternal(w.name), configs: w.configs}
+		t := &topic{name: w.name, id: w.id, internal: isInternal(w.name), configs: w.configs, replication: w.replication, born: c.starts, places: w.places}
 		t.settings = m.b.viewOf(c).settingsOf(w.configs)
 		c.byName[t.name], c.byID[t.id] = t, t
 		w.topic = t
@@ -115,7 +115,8 @@ func (m *metadata) createTopics(wanted []*newTopic) {
 	}
 	records := make([]wire.Record, 0, len(made))
 	for _, w := range made {
-		records = append(records, metadataRecord(keyTopic+w.name, topicRecord{ID: w.id, Partitions: w.partitions, Configs: w.configs}))
+		m.b.settle(c, w.topic)
+		records = append(records, w.topic.record())
 	}
 	if err := m.write(records...); err != nil {
 		m.b.log.Error("create topics", "topics", len(made), "cause", err)
@@ -174,6 +175,9 @@ type newTopic struct {
 	configs    map[string]string
 	dry        bool // only see whether it could be made
 
+	replication int             // see topic
+	places      map[int32]place // see topic
+
 	id     topicID
 	topic  *topic
 	failed *failure
@@ -231,18 +235,20 @@ func (m *metadata) deleteTopic(t *topic) error {
 }
 
 // growTopic adds partitions.
-func (m *metadata) growTopic(t *topic, to int) error {
+func (m *metadata) growTopic(t *topic, to int, places map[int32]place) error {
 	added, err := m.createPartitions(t, len(t.partitions), to)
 	if err != nil {
 		return err
 	}
-	if err := m.write(metadataRecord(keyTopic+t.name, topicRecord{ID: t.id, Partitions: to, Configs: t.configs})); err != nil {
+	c := m.edit()
+	grown := *t
+	grown.partitions, grown.places = added, places
+	m.b.settle(c, &grown)
+	grown.partitions = append(append(make([]*partition, 0, to), t.partitions...), added...)
+	if err := m.write(grown.record()); err != nil {
 		m.removePartitions(added)
 		return err
 	}
-	grown := *t
-	grown.partitions = append(append(make([]*partition, 0, to), t.partitions...), added...)
-	c := m.edit()
 	c.byName[t.name], c.byID[t.id] = &grown, &grown
 	m.publish(c)
 	return nil
@@ -253,11 +259,11 @@ func (m *metadata) setTopicConfigs(t *topic, configs map[string]string) error {
 	if maps.Equal(t.configs, configs) {
 		return nil
 	}
-	if err := m.write(metadataRecord(keyTopic+t.name, topicRecord{ID: t.id, Partitions: len(t.partitions), Configs: configs})); err != nil {
-		return err
-	}
 	changed := *t
 	changed.configs = configs
+	if err := m.write(changed.record()); err != nil {
+		return err
+	}
 	c := m.edit()
 	changed.settings = m.b.viewOf(c).settingsOf(configs)
 	c.byName[t.name], c.byID[t.id] = &changed, &changed

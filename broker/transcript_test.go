@@ -299,7 +299,7 @@ func (s *script) text(f reflect.Value) string {
 	if text == s.b.catalog().clusterID {
 		return "<cluster>"
 	}
-	if text == strconv.Itoa(int(s.b.port)) {
+	if text == strconv.Itoa(int(s.b.nodes[0].port)) {
 		return "<port>"
 	}
 	if f.Kind() == reflect.String && (text == "" || strings.Contains(text, " ")) {
