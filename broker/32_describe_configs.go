@@ -195,7 +195,7 @@ func describeGroup(configs map[string]string) []kmsg.DescribeConfigsResponseReso
 		if own, ok := configs[d.name]; ok {
 			value, source = own, sourceGroup
 		}
-		out = append(out, configEntry(d.name, &value, source, d.kind, false, nil))
+		out = append(out, configEntry(d.name, &value, source, d.kind, false, []synonym{{d.name, value, source}}))
 	}
 	return out
 }

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -59,6 +60,12 @@ func groupConfig(s *settings) group.Config {
 		MaxSize:               int(s.int("group.max.size")),
 		OffsetsRetention:      time.Duration(min(s.int("offsets.retention.minutes"), maxRetention)) * time.Minute,
 		RetentionCheck:        s.duration("offsets.retention.check.interval.ms"),
+		ConsumerSession:       s.duration("group.consumer.session.timeout.ms"),
+		ConsumerHeartbeat:     s.duration("group.consumer.heartbeat.interval.ms"),
+		ConsumerMaxSize:       int(s.int("group.consumer.max.size")),
+		Assignors:             consumerAssignors(s),
+		Migration:             strings.ToLower(s.string("group.consumer.migration.policy")),
+		ReconcileInterval:     s.duration("rondo.group.consumer.reconcile.interval.ms"),
 		MetadataMaxBytes:      int(s.int("offset.metadata.max.bytes")),
 	}
 	if c.InitialRebalanceDelay == 0 {
@@ -68,6 +75,20 @@ func groupConfig(s *settings) group.Config {
 		c.MetadataMaxBytes = -1 // none at all
 	}
 	return c
+}
+
+// consumerAssignors are those of group.consumer.assignors by their short names;
+// Kafka takes the names of its classes as well.
+func consumerAssignors(s *settings) []string {
+	var names []string
+	for _, name := range splitList(s.string("group.consumer.assignors")) {
+		name = strings.TrimPrefix(name, "org.apache.kafka.coordinator.group.assignor.")
+		name = strings.ToLower(strings.TrimSuffix(name, "Assignor"))
+		if (name == "uniform" || name == "range") && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // start returns the shard of a partition, a new one when there is none yet.
@@ -121,6 +142,7 @@ func (c *coordinator) ask(rq *request, groupID string, req kmsg.Request, answer 
 	}
 	s.ask(rq, req, answer)
 }
+
 // moved is called from the metadata goroutine when a partition has got another
 // leader: its groups are let go of and taken up again from its log.
 func (c *coordinator) moved(index int32) {
@@ -140,7 +162,6 @@ func (c *coordinator) ledBy(n *node) []*shard {
 		return p == nil || p.leader != n.id
 	})
 }
-
 
 // topicsDeleted is called after topics have been deleted, from the metadata
 // goroutine; it does not block. Shards that are not running have no offsets.

@@ -19,6 +19,8 @@ func groupAPIs() []api {
 		{16, (*Broker).handleListGroups},
 		{42, (*Broker).handleDeleteGroups},
 		{47, (*Broker).handleOffsetDelete},
+		{68, (*Broker).handleConsumerGroupHeartbeat},
+		{69, (*Broker).handleConsumerGroupDescribe},
 	}
 }
 

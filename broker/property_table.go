@@ -14,7 +14,18 @@ delete.topic.enable boolean static true
 fetch.max.bytes int static 57671680
 group.initial.rebalance.delay.ms int static 3000
 group.max.session.timeout.ms int static 1800000
+group.consumer.assignors list static uniform,range
+group.consumer.heartbeat.interval.ms int static 5000
+group.consumer.max.heartbeat.interval.ms int static 15000
+group.consumer.max.session.timeout.ms int static 60000
+group.consumer.max.size int static 2147483647
+group.consumer.migration.policy string static bidirectional
+group.consumer.min.heartbeat.interval.ms int static 5000
+group.consumer.min.session.timeout.ms int static 45000
+group.consumer.session.timeout.ms int static 45000
+group.coordinator.rebalance.protocols list static classic,consumer,streams
 group.max.size int static 2147483647
+rondo.group.consumer.reconcile.interval.ms int static 500
 group.min.session.timeout.ms int static 6000
 log.cleaner.backoff.ms long dynamic 15000
 log.cleaner.delete.retention.ms long dynamic 86400000
@@ -276,17 +287,7 @@ share.coordinator.threads int static 1
 share.coordinator.write.timeout.ms int static 5000
 share.fetch.purgatory.purge.interval.requests int static 1000
 
-= consumer and streams groups (KIP-848, KIP-1071) are not served yet
-group.consumer.assignors list static uniform,range
-group.consumer.heartbeat.interval.ms int static 5000
-group.consumer.max.heartbeat.interval.ms int static 15000
-group.consumer.max.session.timeout.ms int static 60000
-group.consumer.max.size int static 2147483647
-group.consumer.migration.policy string static bidirectional
-group.consumer.min.heartbeat.interval.ms int static 5000
-group.consumer.min.session.timeout.ms int static 45000
-group.consumer.session.timeout.ms int static 45000
-group.coordinator.rebalance.protocols list static classic,consumer,streams
+= streams groups (KIP-1071) are not served yet
 group.streams.heartbeat.interval.ms int static 5000
 group.streams.initial.rebalance.delay.ms int static 3000
 group.streams.max.heartbeat.interval.ms int static 15000

@@ -316,7 +316,10 @@ func (c *classic) expiry() (int64, bool) {
 	return 0, false
 }
 
-func (c *classic) describe() kmsg.DescribeGroupsResponseGroup {
+// checkFetch lets everybody: the classic protocol has no epochs of members.
+func (c *classic) checkFetch(*string, int32) int16 { return 0 }
+
+func (c *classic) describe(int16) kmsg.DescribeGroupsResponseGroup {
 	d := kmsg.NewDescribeGroupsResponseGroup()
 	d.Group, d.State, d.ProtocolType = c.g.id, c.state(), c.protocolType
 	if c.phase == stable {

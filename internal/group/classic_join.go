@@ -1,6 +1,7 @@
 package group
 
 import (
+	"encoding/base64"
 	"encoding/hex"
 	"time"
 
@@ -27,23 +28,37 @@ func (s *Shard) joinGroup(rq Request, req *kmsg.JoinGroupRequest) {
 		return
 	}
 	if g == nil {
-		s.joinNewGroup(rq, req)
+		s.joinNewGroup(rq, req, s.make(req.Group), nil)
 		return
 	}
-	c, ok := g.members.(*classic)
-	if !ok {
+	switch was := g.members.(type) {
+	case *classic:
+		was.joinGroup(rq, req)
+		return
+	case *consumer:
+		if !was.empty() {
+			was.joinClassic(rq, req)
+			return
+		}
+	}
+	switch {
+	case !g.members.empty():
 		refuse(kerr.InconsistentGroupProtocol.Code)
-		return
+	case req.MemberID != "":
+		refuse(kerr.UnknownMemberID.Code)
+	default: // an empty group of another kind is replaced
+		was := g.members
+		s.log(func(int16) {}, was.tombstones()...)
+		g.members = newClassic(s, g)
+		s.joinNewGroup(rq, req, g, was)
 	}
-	c.joinGroup(rq, req)
 }
 
 // joinNewGroup makes a group for its first member. It is written as an empty
 // one, even when the member is refused, and nobody is told anything before
 // that is durable: Kafka sends its MEMBER_ID_REQUIRED earlier, with the effect
 // that the group may be gone again when the member comes with the id.
-func (s *Shard) joinNewGroup(rq Request, req *kmsg.JoinGroupRequest) {
-	g := s.make(req.Group)
+func (s *Shard) joinNewGroup(rq Request, req *kmsg.JoinGroupRequest, g *group, was membership) {
 	c := g.members.(*classic)
 	record := c.record(nil)
 	c.joinGroup(rq, req)
@@ -56,7 +71,11 @@ func (s *Shard) joinNewGroup(rq Request, req *kmsg.JoinGroupRequest) {
 		}
 		code = appendError(code)
 		c.unload(code)
-		s.remove(g)
+		if was != nil {
+			g.members = was
+		} else {
+			s.remove(g)
+		}
 		for _, r := range held {
 			s.reply(r.Token, joinError(req, "", code))
 		}
@@ -263,14 +282,24 @@ func joinError(req *kmsg.JoinGroupRequest, id string, code int16) *kmsg.JoinGrou
 	return resp
 }
 
+// shortID makes a member id as Kafka does for members of consumer groups: a
+// random UUID in base64.
+func (s *Shard) shortID() string {
+	return base64.RawURLEncoding.EncodeToString(s.uuid())
+}
+
 // memberID makes a member id as Kafka does: the client id, or the instance id
 // of a static member, and a random UUID.
 func (s *Shard) memberID(prefix string) string {
-	var u [16]byte
+	h := hex.EncodeToString(s.uuid())
+	return prefix + "-" + h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:]
+}
+
+func (s *Shard) uuid() []byte {
+	u := make([]byte, 16)
 	for i := range u {
 		u[i] = byte(s.rng.Uint32())
 	}
 	u[6], u[8] = u[6]&0x0f|0x40, u[8]&0x3f|0x80
-	h := hex.EncodeToString(u[:])
-	return prefix + "-" + h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:]
+	return u
 }

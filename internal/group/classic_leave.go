@@ -16,8 +16,11 @@ func (s *Shard) leaveGroup(rq Request, req *kmsg.LeaveGroupRequest) {
 		leavers = []kmsg.LeaveGroupRequestMember{{MemberID: req.MemberID}}
 	}
 	codes := make([]int16, len(leavers))
-	if c, ok := membershipOf(s.groups[req.Group]); ok {
+	g := s.groups[req.Group]
+	if c, ok := membershipOf(g); ok {
 		c.leave(leavers, codes)
+	} else if c, ok := consumerOf(g); ok {
+		c.leaveClassic(leavers, codes)
 	} else {
 		for i := range codes {
 			codes[i] = kerr.UnknownMemberID.Code

@@ -138,7 +138,7 @@ func (c *classic) electLeader() bool {
 // writeEmpty writes the generation in which the last member was gone. Nobody
 // waits for it, so it is written again when it could not be.
 func (c *classic) writeEmpty() {
-	if c.phase != empty || c.s.groups[c.g.id] != c.g {
+	if c.phase != empty || c.s.groups[c.g.id] != c.g || c.g.members != membership(c) {
 		return
 	}
 	c.s.log(func(code int16) {

@@ -13,9 +13,13 @@ func (s *Shard) syncGroup(rq Request, req *kmsg.SyncGroupRequest) {
 	code := int16(0)
 	g := s.groups[req.Group]
 	c, _ := membershipOf(g)
+	modern, _ := consumerOf(g)
 	switch {
 	case req.Version >= 5 && (req.ProtocolType == nil || req.Protocol == nil):
 		code = kerr.InconsistentGroupProtocol.Code // KIP-559: both are mandatory
+	case modern != nil:
+		modern.syncClassic(rq, req)
+		return
 	case c == nil:
 		code = kerr.UnknownMemberID.Code
 	default:
@@ -147,8 +151,11 @@ func syncError(req *kmsg.SyncGroupRequest, code int16) *kmsg.SyncGroupResponse {
 // heartbeat is a sign of life.
 func (s *Shard) heartbeat(rq Request, req *kmsg.HeartbeatRequest) {
 	code := kerr.UnknownMemberID.Code
-	if c, ok := membershipOf(s.groups[req.Group]); ok {
+	g := s.groups[req.Group]
+	if c, ok := membershipOf(g); ok {
 		code = c.heartbeat(req)
+	} else if c, ok := consumerOf(g); ok {
+		code = c.beatClassic(req)
 	}
 	s.reply(rq.Token, heartbeatResponse(req, code))
 }

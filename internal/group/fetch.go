@@ -48,6 +48,9 @@ func (s *Shard) fetch(req *kmsg.OffsetFetchRequestGroup, stable bool) kmsg.Offse
 	resp.Group = req.Group
 	var os offsets
 	if g := s.readable(req.Group); g != nil {
+		if resp.ErrorCode = g.members.checkFetch(req.MemberID, req.MemberEpoch); resp.ErrorCode != 0 {
+			return resp
+		}
 		os = g.offsets
 	}
 	row := func(topic string, index int32) kmsg.OffsetFetchResponseGroupTopicPartition {

@@ -23,7 +23,7 @@ func FuzzReplay(f *testing.F) {
 	for _, r := range w.durable {
 		f.Add(r.Key, r.Value, int64(1))
 	}
-	f.Add([]byte{0, 3, 0, 1, 'g'}, []byte{0, 0}, int64(0))
+	f.Add([]byte{0, 9, 0, 1, 'g'}, []byte{0, 0}, int64(0))
 	f.Add([]byte{0}, []byte(nil), int64(0))
 	f.Fuzz(func(t *testing.T, key, value []byte, producer int64) {
 		s := New(Config{}, rand.New(rand.NewPCG(1, 1)))
@@ -41,9 +41,10 @@ func FuzzReplay(f *testing.F) {
 		s.Step(now, Loaded{})
 		again := New(Config{}, rand.New(rand.NewPCG(1, 1)))
 		for _, g := range s.sorted() {
-			c := g.members.(*classic)
-			if err := again.Apply(c.record(nil)); err != nil {
-				t.Fatalf("what was read cannot be read again: %v", err)
+			for _, r := range recordsOf(g) {
+				if err := again.Apply(r); err != nil {
+					t.Fatalf("what was read cannot be read again: %v", err)
+				}
 			}
 			for _, tp := range g.offsets.all() {
 				if o, ok := g.offsets.get(tp); ok {

@@ -48,7 +48,10 @@ type membership interface {
 	// tombstones of everything that the membership has written.
 	tombstones() []Record
 
-	describe() kmsg.DescribeGroupsResponseGroup
+	// checkFetch says whether a member may fetch offsets (v9 of OffsetFetch).
+	checkFetch(member *string, epoch int32) int16
+
+	describe(version int16) kmsg.DescribeGroupsResponseGroup
 	loaded()
 	// unload answers every parked request with code and stops all alarms.
 	unload(code int16)
@@ -92,7 +95,7 @@ func (s *Shard) describeGroups(rq Request, req *kmsg.DescribeGroupsRequest) {
 	resp := req.ResponseKind().(*kmsg.DescribeGroupsResponse)
 	for _, id := range req.Groups {
 		if g := s.readable(id); g != nil {
-			resp.Groups = append(resp.Groups, g.members.describe())
+			resp.Groups = append(resp.Groups, g.members.describe(req.Version))
 			continue
 		}
 		// Below v6 an absent group is Dead without an error (KIP-1043).

@@ -67,6 +67,8 @@ func (s *Shard) apply(r Record, producer *int64) error {
 		err = s.applyOffset(r, producer)
 	case keyClassic:
 		err = s.applyClassic(r)
+	case keyConsumerGroup, keyConsumerTopics, keyConsumerMember, keyConsumerEpoch, keyConsumerTarget, keyConsumerCurrent, keyConsumerRegex:
+		err = s.applyConsumer(int16(kind), r)
 	default:
 		s.skipped++
 	}
@@ -132,9 +134,8 @@ func (s *Shard) applyClassic(r Record) error {
 	}
 	g := s.groups[k.Group]
 	if r.Value == nil {
-		if g != nil {
-			s.remove(g)
-			s.forgetPending(g)
+		if _, ok := membershipOf(g); ok {
+			s.leaveKind(g)
 		}
 		return nil
 	}

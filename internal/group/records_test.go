@@ -70,7 +70,7 @@ func same(t *testing.T, what string, r Record, key, value string) {
 // that says where.
 func TestReplayOfTheUnknown(t *testing.T) {
 	s := New(Config{}, rand.New(rand.NewPCG(1, 1)))
-	for _, key := range []string{"0003 0001 67", "0010 0001 67 0001 78", "7fff"} {
+	for _, key := range []string{"0009 0001 67", "000f 0001 67 0001 78", "7fff"} {
 		if err := s.Apply(Record{Key: unhex(t, key), Value: []byte{0, 0}}); err != nil {
 			t.Errorf("key %s: %v", key, err)
 		}

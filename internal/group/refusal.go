@@ -41,6 +41,16 @@ func ErrorResponse(req kmsg.Request, code int16) kmsg.Response {
 		resp := req.ResponseKind().(*kmsg.LeaveGroupResponse)
 		resp.ErrorCode = code
 		return resp
+	case *kmsg.ConsumerGroupHeartbeatRequest:
+		return consumerError(req, &refused{code: code})
+	case *kmsg.ConsumerGroupDescribeRequest:
+		resp := req.ResponseKind().(*kmsg.ConsumerGroupDescribeResponse)
+		for _, id := range req.Groups {
+			row := kmsg.NewConsumerGroupDescribeResponseGroup()
+			row.Group, row.ErrorCode = id, code
+			resp.Groups = append(resp.Groups, row)
+		}
+		return resp
 	case *kmsg.OffsetCommitRequest:
 		return commitError(req, code)
 	case *kmsg.TxnOffsetCommitRequest:

@@ -21,6 +21,12 @@ type Config struct {
 	MaxSize               int           // group.max.size, default no limit
 	OffsetsRetention      time.Duration // offsets.retention.minutes, default 7 days
 	RetentionCheck        time.Duration // offsets.retention.check.interval.ms, default 10 min
+	ConsumerSession       time.Duration // group.consumer.session.timeout.ms, default 45 s
+	ConsumerHeartbeat     time.Duration // group.consumer.heartbeat.interval.ms, default 5 s
+	ConsumerMaxSize       int           // group.consumer.max.size, default no limit
+	Assignors             []string      // group.consumer.assignors, the first is the default; default uniform, range
+	Migration             string        // group.consumer.migration.policy, default bidirectional
+	ReconcileInterval     time.Duration // rondo.group.consumer.reconcile.interval.ms: the heartbeat interval of members that move; 0: as always
 	MetadataMaxBytes      int           // offset.metadata.max.bytes, default 4096; counted in UTF-16 units, as Kafka does; negative means none
 }
 
@@ -36,8 +42,19 @@ func (c Config) withDefaults() Config {
 	set(&c.MaxSession, 30*time.Minute)
 	set(&c.OffsetsRetention, 7*24*time.Hour)
 	set(&c.RetentionCheck, 10*time.Minute)
+	set(&c.ConsumerSession, 45*time.Second)
+	set(&c.ConsumerHeartbeat, 5*time.Second)
 	if c.MaxSize <= 0 {
 		c.MaxSize = 1<<31 - 1
+	}
+	if c.ConsumerMaxSize <= 0 {
+		c.ConsumerMaxSize = 1<<31 - 1
+	}
+	if len(c.Assignors) == 0 {
+		c.Assignors = []string{"uniform", "range"}
+	}
+	if c.Migration == "" {
+		c.Migration = "bidirectional"
 	}
 	if c.MetadataMaxBytes == 0 {
 		c.MetadataMaxBytes = 4096
@@ -266,6 +283,10 @@ func (s *Shard) request(rq Request) {
 		s.heartbeat(rq, req)
 	case *kmsg.LeaveGroupRequest:
 		s.leaveGroup(rq, req)
+	case *kmsg.ConsumerGroupHeartbeatRequest:
+		s.consumerHeartbeat(rq, req)
+	case *kmsg.ConsumerGroupDescribeRequest:
+		s.consumerDescribe(rq, req)
 	case *kmsg.OffsetCommitRequest:
 		s.offsetCommit(rq, req)
 	case *kmsg.TxnOffsetCommitRequest:

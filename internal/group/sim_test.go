@@ -7,7 +7,6 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -427,21 +426,4 @@ func (w *sim) checkReplay() {
 	if live, again := snapshot(w.s), snapshot(w.replayed()); live != again {
 		w.t.Errorf("the log gives another state:\nlive\n%s\nreplayed\n%s", live, again)
 	}
-}
-
-// snapshot is everything of a shard that must survive.
-func snapshot(s *Shard) string {
-	var b strings.Builder
-	for _, g := range s.sorted() {
-		c := g.members.(*classic)
-		fmt.Fprintf(&b, "group %s: %s, type %q, generation %d, protocol %q, leader %q\n", g.id, c.phase, c.protocolType, c.generation, c.protocol, c.leader)
-		for _, m := range c.order {
-			fmt.Fprintf(&b, "  member %s %q %s %s %s %x %q\n", m.id, text(m.instance), m.clientID, m.session, m.rebalance, m.metadata(c.protocol), m.assignment)
-		}
-		for _, tp := range g.offsets.all() {
-			o, ok := g.offsets.get(tp)
-			fmt.Fprintf(&b, "  offset %s-%d: %v %d\n", tp.topic, tp.index, ok, o.at)
-		}
-	}
-	return b.String()
 }

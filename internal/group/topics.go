@@ -5,6 +5,8 @@ import (
 	"encoding/binary"
 	"hash/fnv"
 	"slices"
+	"strconv"
+	"time"
 )
 
 // TopicID is a topic's id, which a topic keeps for its life: one that is
@@ -68,6 +70,16 @@ func (s *Shard) metadata(in Metadata) {
 			m.topicsChanged()
 		}
 	}
+}
+
+// groupDuration is a config of one group, in milliseconds, or what the broker
+// has for all.
+func (s *Shard) groupDuration(group, config string, otherwise time.Duration) time.Duration {
+	ms, err := strconv.ParseInt(s.configs[group][config], 10, 64)
+	if err != nil || ms <= 0 {
+		return otherwise
+	}
+	return time.Duration(ms) * time.Millisecond
 }
 
 // topicWatcher is a membership that acts on new topics without being asked.

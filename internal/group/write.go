@@ -20,6 +20,19 @@ func (s *Shard) log(then settle, records ...Record) {
 	s.settle = append(s.settle, then)
 }
 
+// after runs something once everything that has been written so far is durable:
+// what an answer is read from must not be lost when it has left.
+func (s *Shard) after(then settle) {
+	switch last := len(s.writes) - 1; {
+	case len(s.out.Records) > 0:
+		s.settle = append(s.settle, then)
+	case last >= 0:
+		s.writes[last].settle = append(s.writes[last].settle, then)
+	default:
+		then(0)
+	}
+}
+
 // seal gives the records of the Step at hand their sequence number.
 func (s *Shard) seal() {
 	if len(s.out.Records) == 0 {
