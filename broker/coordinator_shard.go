@@ -70,7 +70,7 @@ func newShard(c *coordinator, p *partition) *shard {
 
 // ask hands in a request. It does not block.
 func (s *shard) ask(rq *request, req kmsg.Request, answer func(kmsg.Response)) {
-	s.mail.put(letter{in: group.Request{ClientID: rq.clientID, Host: rq.host, Req: req}, answer: answer})
+	s.mail.put(letter{in: group.Request{ClientID: rq.clientID, Host: rq.host, Named: rq.conn.named, Req: req}, answer: answer})
 }
 
 // post hands in anything else. It does not block.

@@ -101,10 +101,11 @@ func (c *consumer) sessionTimeout(m *consumerMember) time.Duration {
 }
 
 // heartbeatInterval is how soon a member is to come again: soon, while it has
-// something to give up or to get.
-func (c *consumer) heartbeatInterval(m *consumerMember) time.Duration {
+// something to give up or to get. A client that has not said what it is gets
+// what Kafka would say: it may be a tool that compares.
+func (c *consumer) heartbeatInterval(m *consumerMember, named bool) time.Duration {
 	d := c.s.groupDuration(c.g.id, "consumer.heartbeat.interval.ms", c.s.cfg.ConsumerHeartbeat)
-	if soon := c.s.cfg.ReconcileInterval; soon > 0 && m.current.state != memberStable {
+	if soon := c.s.cfg.ReconcileInterval; soon > 0 && named && m.current.state != memberStable {
 		return min(d, soon)
 	}
 	return d

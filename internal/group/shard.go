@@ -26,7 +26,7 @@ type Config struct {
 	ConsumerMaxSize       int           // group.consumer.max.size, default no limit
 	Assignors             []string      // group.consumer.assignors, the first is the default; default uniform, range
 	Migration             string        // group.consumer.migration.policy, default bidirectional
-	ReconcileInterval     time.Duration // rondo.group.consumer.reconcile.interval.ms: the heartbeat interval of members that move; 0: as always
+	ReconcileInterval     time.Duration // rondo.group.consumer.reconcile.interval.ms: the heartbeat interval of members that move; 0: no other than always
 	MetadataMaxBytes      int           // offset.metadata.max.bytes, default 4096; counted in UTF-16 units, as Kafka does; negative means none
 }
 
@@ -84,6 +84,7 @@ type Request struct {
 	Token    uint64
 	ClientID string
 	Host     string // as Kafka prints it, "/127.0.0.1"
+	Named    bool   // the client has said what software it is (ApiVersions v3, KIP-511)
 	Req      kmsg.Request
 }
 
