@@ -6,6 +6,7 @@ func (b *Broker) handleDescribeGroups(rq *request) {
 	req := rq.msg.(*kmsg.DescribeGroupsRequest)
 	resp := kmsg.NewPtrDescribeGroupsResponse()
 	resp.Groups = make([]kmsg.DescribeGroupsResponseGroup, len(req.Groups))
+	clocks := wantsClocks(&req.UnknownTags)
 	all := newGather(len(req.Groups), func() { rq.reply(resp) })
 	for i, id := range req.Groups {
 		part := kmsg.NewPtrDescribeGroupsRequest()
@@ -14,6 +15,9 @@ func (b *Broker) handleDescribeGroups(rq *request) {
 			g := r.(*kmsg.DescribeGroupsResponse).Groups[0]
 			if req.IncludeAuthorizedOperations && g.ErrorCode == 0 && g.State != "Dead" {
 				g.AuthorizedOperations = groupAuthorized
+			}
+			for m := 0; m < len(g.Members) && !clocks; m++ {
+				g.Members[m].UnknownTags = kmsg.Tags{}
 			}
 			resp.Groups[i] = g
 			all.arrived()

@@ -13,6 +13,7 @@ func (b *Broker) handleConsumerGroupDescribe(rq *request) {
 		return
 	}
 	resp := kmsg.NewPtrConsumerGroupDescribeResponse()
+	clocks := wantsClocks(&req.UnknownTags)
 	resp.Groups = make([]kmsg.ConsumerGroupDescribeResponseGroup, len(req.Groups))
 	all := newGather(len(req.Groups), func() { rq.reply(resp) })
 	for i, id := range req.Groups {
@@ -22,6 +23,9 @@ func (b *Broker) handleConsumerGroupDescribe(rq *request) {
 			g := r.(*kmsg.ConsumerGroupDescribeResponse).Groups[0]
 			if req.IncludeAuthorizedOperations && g.ErrorCode == 0 {
 				g.AuthorizedOperations = groupAuthorized
+			}
+			for m := 0; m < len(g.Members) && !clocks; m++ {
+				g.Members[m].UnknownTags = kmsg.Tags{}
 			}
 			resp.Groups[i] = g
 			all.arrived()

@@ -48,3 +48,11 @@ func ParseRecord(value []byte) (Event, error) {
 	}
 	return r.Event, nil
 }
+
+// ClocksTag is the number of the tagged field with which a client asks Rondo's
+// broker for the clocks of members: in a DescribeGroups, ConsumerGroupDescribe
+// or StreamsGroupDescribe request it is empty, and each member of the answer
+// then has one with the JSON of its [Clocks]. Kafka leaves alone tagged fields
+// that it does not know (KIP-482), and no client gets one that it did not ask
+// for.
+const ClocksTag uint32 = 0x526f6e

@@ -8,11 +8,13 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/alecthomas/kong"
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -26,7 +28,27 @@ type clientFlags struct {
 	Bootstrap  []string      `name:"bootstrap-server" short:"b" aliases:"brokers" default:"127.0.0.1:9092" env:"RONDO_BOOTSTRAP_SERVER,KAFKA_BOOTSTRAP_SERVERS,BOOTSTRAP_SERVERS" placeholder:"HOST:PORT" help:"Brokers to start from (${env})."`
 	X          []string      `name:"property" short:"X" sep:"none" placeholder:"NAME=VALUE" help:"Client setting under Kafka's name; may be repeated."`
 	Properties string        `aliases:"command-config" env:"RONDO_PROPERTIES" placeholder:"FILE" help:"Properties file with client settings."`
-	Timeout    time.Duration `default:"5s" env:"RONDO_TIMEOUT" help:"How long to wait for the cluster's first answer."`
+	Timeout    time.Duration `default:"5s" type:"milliseconds" env:"RONDO_TIMEOUT" help:"How long to wait for the cluster's first answer; a number alone is milliseconds."`
+
+	member []kgo.Opt // of a member of a group; groupSettings then count, and win
+}
+
+// decodeMilliseconds reads a duration, or milliseconds as Kafka's tools have
+// them.
+func decodeMilliseconds(ctx *kong.DecodeContext, target reflect.Value) error {
+	var text string
+	if err := ctx.Scan.PopValueInto("duration", &text); err != nil {
+		return err
+	}
+	d, err := time.ParseDuration(text)
+	if ms, numberErr := strconv.ParseInt(text, 10, 32); numberErr == nil {
+		d, err = time.Duration(ms)*time.Millisecond, nil
+	}
+	if err != nil || d < 0 {
+		return fmt.Errorf("want a duration such as 5s, or milliseconds, but got %q", text)
+	}
+	target.SetInt(int64(d))
+	return nil
 }
 
 // security collects the settings that only mean something together.
@@ -124,6 +146,9 @@ func clientSettings() map[string]clientSetting {
 // options reads file, environment and -X flags into options of the client.
 func (f *clientFlags) options(t *terminal) ([]kgo.Opt, error) {
 	settings := clientSettings()
+	if len(f.member) > 0 {
+		maps.Copy(settings, groupSettings())
+	}
 	known := slices.Sorted(maps.Keys(settings))
 	file, err := readProperties(f.Properties)
 	if err != nil {
@@ -143,9 +168,13 @@ func (f *clientFlags) options(t *terminal) ([]kgo.Opt, error) {
 		kgo.SeedBrokers(bootstrap...), kgo.ClientID("rondo"),
 		kgo.RecordDeliveryTimeout(2 * time.Minute), // Kafka's default of delivery.timeout.ms; franz-go's is for ever
 	}
+	opts = append(opts, f.member...)
 	var s security
 	for _, name := range slices.Sorted(maps.Keys(properties)) {
 		set, ok := settings[name]
+		if !ok && groupSettings()[name] != nil {
+			return nil, fail(exitUsage, fmt.Errorf("setting %s: of members of a group only", name), "rondo consume -G GROUP TOPIC takes it")
+		}
 		if !ok {
 			return nil, fail(exitUsage, fmt.Errorf("unknown setting %s", name), "%s", unknownHint(name, append(known, "bootstrap.servers")))
 		}

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"strconv"
@@ -16,21 +17,39 @@ import (
 // consumeCmd reads records. Its letters are kcat's.
 type consumeCmd struct {
 	clientFlags
-	Topic        string  `short:"t" required:"" env:"RONDO_TOPIC" help:"Topic to read."`
-	Partition    []int32 `short:"p" help:"Partition to read, default all; may be repeated."`
-	Offset       string  `short:"o" default:"beginning" help:"Where to start: beginning, end, N, -N (before the end), s@MILLIS. e@MILLIS is where to stop."`
-	Exit         bool    `short:"e" help:"Exit at the end that the topic had when the command started."`
-	Count        int64   `short:"c" help:"Exit after so many records, 0 is no limit."`
-	Format       string  `short:"f" help:"Form of a record: %t topic %p partition %o offset %k key %K its length %s or %v value %S its length %T or %d timestamp in ms %h headers, and the modifiers of franz-go."`
-	KeyDelimiter string  `short:"K" placeholder:"DELIM" help:"Print KEY DELIM VALUE."`
-	Delimiter    string  `short:"D" default:"\\n" help:"What ends a record in the output."`
-	JSON         bool    `name:"json" short:"J" help:"One JSON object a line; rondo produce -J and --replay take it back."`
-	Quiet        bool    `short:"q" help:"Do not say where a partition ends."`
-	Unbuffered   bool    `short:"u" help:"Write every record at once."`
+	Topic        string   `short:"t" env:"RONDO_TOPIC" help:"Topic to read."`
+	Group        string   `short:"G" placeholder:"GROUP" help:"Read as a member of this group, which commits what was printed: -G GROUP TOPIC ... The balanced consumer of kcat."`
+	Topics       []string `arg:"" optional:"" help:"With -G: topics, or regular expressions that start with ^."`
+	Partition    []int32  `short:"p" help:"Partition to read, default all; may be repeated."`
+	Offset       string   `short:"o" default:"beginning" help:"Where to start: beginning, end, N, -N (before the end), s@MILLIS. e@MILLIS is where to stop."`
+	Exit         bool     `short:"e" help:"Exit at the end that the topic had when the command started."`
+	Count        int64    `short:"c" help:"Exit after so many records, 0 is no limit."`
+	Format       string   `short:"f" help:"Form of a record: %t topic %p partition %o offset %k key %K its length %s or %v value %S its length %T or %d timestamp in ms %h headers, and the modifiers of franz-go."`
+	KeyDelimiter string   `short:"K" placeholder:"DELIM" help:"Print KEY DELIM VALUE."`
+	Delimiter    string   `short:"D" default:"\\n" help:"What ends a record in the output."`
+	JSON         bool     `name:"json" short:"J" help:"One JSON object a line; rondo produce -J and --replay take it back."`
+	Quiet        bool     `short:"q" help:"Do not say where a partition ends."`
+	Unbuffered   bool     `short:"u" help:"Write every record at once."`
 }
 
 // Validate refuses flags that contradict each other.
 func (c *consumeCmd) Validate() error {
+	switch {
+	case c.Group == "" && len(c.Topics) > 0:
+		return fmt.Errorf("%s: topics without a flag belong to -G GROUP; -t TOPIC reads without a group", c.Topics[0])
+	case c.Group == "" && c.Topic == "":
+		return errors.New("-t TOPIC is missing, or -G GROUP TOPIC ...")
+	case c.Group != "" && len(c.Partition) > 0:
+		return errors.New("-G and -p exclude each other: the group hands out the partitions")
+	case c.Group != "" && c.Offset != "" && c.Offset != "beginning" && c.Offset != "end":
+		return errors.New("with -G, -o is where to start without a committed offset: beginning or end")
+	}
+	if c.Group != "" && c.Topic != "" {
+		c.Topics = append(c.Topics, c.Topic)
+	}
+	if c.Group != "" && len(c.Topics) == 0 {
+		return errors.New("-G GROUP wants at least one topic")
+	}
 	forms := 0
 	for _, set := range []bool{c.Format != "", c.KeyDelimiter != "", c.JSON} {
 		if set {
@@ -48,6 +67,9 @@ func (c *consumeCmd) Run(ctx context.Context, t *terminal) error {
 	form, err := c.form()
 	if err != nil {
 		return err
+	}
+	if c.Group != "" {
+		return c.runGroup(ctx, t, form)
 	}
 	client, err := c.connect(ctx, t, kgo.KeepControlRecords())
 	if err != nil {

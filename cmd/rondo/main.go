@@ -20,6 +20,7 @@ type command struct {
 	Serve   serveCmd   `cmd:"" help:"Serve the durable single-node broker to any Kafka client."`
 	Produce produceCmd `cmd:"" help:"Write records from files or standard input to a topic."`
 	Consume consumeCmd `cmd:"" help:"Read records from a topic to standard output."`
+	Groups  groupsCmd  `cmd:"" help:"List, describe, reset and delete consumer groups, and show why each rebalance happened."`
 	Stub    stubCmd    `cmd:"" help:"Serve an HTTP scoring service whose latency and failures can be set while it runs."`
 	Version versionCmd `cmd:"" help:"Print the version."`
 	Help    helpCmd    `cmd:"" help:"Print a page of help: exit-codes, environment."`
@@ -54,11 +55,12 @@ func run(t *terminal, args []string) int {
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
 		kong.Exit(os.Exit),
 		kong.Bind(t),
+		kong.NamedMapper("milliseconds", kong.MapperFunc(decodeMilliseconds)),
 	)
 	if err != nil {
 		return report(t.err, "", err)
 	}
-	parsed, err := parser.Parse(joinNegativeOffset(args))
+	parsed, err := parser.Parse(joinValues(args))
 	if err != nil {
 		return refuse(t, err)
 	}
@@ -88,9 +90,10 @@ func verbOf(err error) string {
 	return ""
 }
 
-// joinNegativeOffset turns "-o -10", which is how kcat is used, into one
-// argument: a flag parser takes a separate "-10" for a flag.
-func joinNegativeOffset(args []string) []string {
+// joinValues joins flags with values that a flag parser takes for flags of
+// their own, and those whose value may be left out: "-o -10" as in kcat,
+// "--shift-by -2" and "--state stable" as in kafka-consumer-groups.
+func joinValues(args []string) []string {
 	var joined []string
 	for i := 0; i < len(args); i++ {
 		next := ""
@@ -98,12 +101,17 @@ func joinNegativeOffset(args []string) []string {
 			next = args[i+1]
 		}
 		negative := len(next) > 1 && next[0] == '-' && next[1] >= '0' && next[1] <= '9'
-		if negative && (args[i] == "-o" || args[i] == "--offset") {
-			joined = append(joined, "--offset="+next)
+		long := map[string]string{"-o": "--offset", "--offset": "--offset", "--shift-by": "--shift-by"}[args[i]]
+		switch {
+		case negative && long != "":
+			joined = append(joined, long+"="+next)
 			i++
-			continue
+		case (args[i] == "--state" || args[i] == "--type") && next != "" && next[0] != '-':
+			joined = append(joined, args[i]+"="+next)
+			i++
+		default:
+			joined = append(joined, args[i])
 		}
-		joined = append(joined, args[i])
 	}
 	return joined
 }

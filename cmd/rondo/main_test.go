@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"syscall"
@@ -43,6 +44,7 @@ func TestScripts(t *testing.T) {
 			"finish": finish,
 			"http":   request,
 			"scrape": scrape,
+			"until":  until,
 		},
 	})
 }
@@ -50,6 +52,7 @@ func TestScripts(t *testing.T) {
 func startKafka(env *testscript.Env) error {
 	b, err := broker.Start(context.Background(), broker.Config{
 		Dir: filepath.Join(env.WorkDir, ".broker"), Listen: "127.0.0.1:0", Logger: slog.New(slog.DiscardHandler),
+		Properties: map[string]string{"group.initial.rebalance.delay.ms": "0", "group.min.session.timeout.ms": "10"},
 	})
 	if err != nil {
 		return err
@@ -118,6 +121,26 @@ func finish(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(command.Process.Signal(syscall.SIGTERM))
 	if err := command.Wait(); err != nil {
 		ts.Fatalf("%s: %v", args[0], err)
+	}
+}
+
+// until is "until REGEXP COMMAND ...": it runs a command again and again until
+// its standard output matches.
+func until(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: until REGEXP COMMAND ...")
+	}
+	want, err := regexp.Compile("(?m)" + args[0])
+	ts.Check(err)
+	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		err := ts.Exec(args[1], args[2:]...)
+		out := ts.ReadFile("stdout")
+		if err == nil && want.MatchString(out) {
+			return
+		}
+		if time.Now().After(deadline) {
+			ts.Fatalf("no %s in 30 s: %v\n%s%s", args[0], err, out, ts.ReadFile("stderr"))
+		}
 	}
 }
 

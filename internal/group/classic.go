@@ -328,7 +328,7 @@ func (c *classic) describe(int16) kmsg.DescribeGroupsResponseGroup {
 	for _, m := range c.order {
 		row := kmsg.NewDescribeGroupsResponseGroupMember()
 		row.MemberID, row.InstanceID, row.ClientID, row.ClientHost = m.id, m.instance, m.clientID, m.host
-		row.MemberAssignment = m.assignment
+		row.MemberAssignment, row.UnknownTags = m.assignment, clocksTag(c.clocks(m))
 		if c.phase == stable {
 			row.ProtocolMetadata = m.metadata(c.protocol)
 		}

@@ -53,6 +53,7 @@ func (c *consumer) describeMember(m *consumerMember) kmsg.ConsumerGroupDescribeR
 	if row.MemberType = 1; m.usesClassic() {
 		row.MemberType = 0
 	}
+	row.UnknownTags = clocksTag(c.clocks(m))
 	return row
 }
 
