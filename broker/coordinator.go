@@ -31,6 +31,8 @@ type coordinator struct {
 	causes [5]atomic.Int64 // rebalances by cause
 	told   *eventsTopic
 
+	streams topicTroubles // of the internal topics of streams groups
+
 	mu     sync.Mutex
 	shards map[int32]*shard
 	recent []cause.Event
@@ -66,10 +68,18 @@ func groupConfig(s *settings) group.Config {
 		Assignors:             consumerAssignors(s),
 		Migration:             strings.ToLower(s.string("group.consumer.migration.policy")),
 		ReconcileInterval:     s.duration("rondo.group.consumer.reconcile.interval.ms"),
+		StreamsSession:        s.duration("group.streams.session.timeout.ms"),
+		StreamsHeartbeat:      s.duration("group.streams.heartbeat.interval.ms"),
+		StreamsDelay:          s.duration("group.streams.initial.rebalance.delay.ms"),
+		StreamsMaxSize:        int(s.int("group.streams.max.size")),
+		StreamsStandbys:       int(s.int("group.streams.num.standby.replicas")),
 		MetadataMaxBytes:      int(s.int("offset.metadata.max.bytes")),
 	}
 	if c.InitialRebalanceDelay == 0 {
 		c.InitialRebalanceDelay = -1 // none
+	}
+	if c.StreamsDelay == 0 {
+		c.StreamsDelay = -1 // none
 	}
 	if c.MetadataMaxBytes == 0 {
 		c.MetadataMaxBytes = -1 // none at all

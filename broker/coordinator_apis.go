@@ -21,6 +21,8 @@ func groupAPIs() []api {
 		{47, (*Broker).handleOffsetDelete},
 		{68, (*Broker).handleConsumerGroupHeartbeat},
 		{69, (*Broker).handleConsumerGroupDescribe},
+		{88, (*Broker).handleStreamsGroupHeartbeat},
+		{89, (*Broker).handleStreamsGroupDescribe},
 	}
 }
 

@@ -217,6 +217,9 @@ func (s *shard) step(in group.Input) {
 	for _, e := range out.Events {
 		s.c.event(e)
 	}
+	if len(out.Topics) > 0 {
+		s.c.makeInternalTopics(out.Topics)
+	}
 	if out.Seq != 0 {
 		s.queue = append(s.queue, out)
 		s.append()

@@ -87,6 +87,9 @@ func (s *Shard) commit(c commit) {
 	switch {
 	case g != nil:
 		code = g.members.checkCommit(c.check)
+		if t, ok := g.members.(*streams); ok && code == 0 {
+			code = t.checkPartitions(c.check, c.topics)
+		}
 	case c.check.generation < 0:
 		// A client without a group protocol: a simple group is made for it.
 	case c.check.version >= 9 && !c.check.txn:

@@ -69,6 +69,8 @@ func (s *Shard) apply(r Record, producer *int64) error {
 		err = s.applyClassic(r)
 	case keyConsumerGroup, keyConsumerTopics, keyConsumerMember, keyConsumerEpoch, keyConsumerTarget, keyConsumerCurrent, keyConsumerRegex:
 		err = s.applyConsumer(int16(kind), r)
+	case keyStreamsGroup, keyStreamsMember, keyStreamsTargetEpoch, keyStreamsTarget, keyStreamsCurrent, keyStreamsTopology:
+		err = s.applyStreams(kind, r)
 	default:
 		s.skipped++
 	}

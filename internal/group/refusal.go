@@ -51,6 +51,16 @@ func ErrorResponse(req kmsg.Request, code int16) kmsg.Response {
 			resp.Groups = append(resp.Groups, row)
 		}
 		return resp
+	case *kmsg.StreamsGroupHeartbeatRequest:
+		return streamsError(req, &refused{code: code})
+	case *kmsg.StreamsGroupDescribeRequest:
+		resp := req.ResponseKind().(*kmsg.StreamsGroupDescribeResponse)
+		for _, id := range req.Groups {
+			row := kmsg.NewStreamsGroupDescribeResponseGroup()
+			row.Group, row.ErrorCode = id, code
+			resp.Groups = append(resp.Groups, row)
+		}
+		return resp
 	case *kmsg.OffsetCommitRequest:
 		return commitError(req, code)
 	case *kmsg.TxnOffsetCommitRequest:

@@ -27,6 +27,11 @@ type Config struct {
 	Assignors             []string      // group.consumer.assignors, the first is the default; default uniform, range
 	Migration             string        // group.consumer.migration.policy, default bidirectional
 	ReconcileInterval     time.Duration // rondo.group.consumer.reconcile.interval.ms: the heartbeat interval of members that move; 0: no other than always
+	StreamsSession        time.Duration // group.streams.session.timeout.ms, default 45 s
+	StreamsHeartbeat      time.Duration // group.streams.heartbeat.interval.ms, default 5 s
+	StreamsDelay          time.Duration // group.streams.initial.rebalance.delay.ms, default 3 s; negative means none
+	StreamsMaxSize        int           // group.streams.max.size, default no limit
+	StreamsStandbys       int           // group.streams.num.standby.replicas, default 0
 	MetadataMaxBytes      int           // offset.metadata.max.bytes, default 4096; counted in UTF-16 units, as Kafka does; negative means none
 }
 
@@ -46,6 +51,13 @@ func (c Config) withDefaults() Config {
 	set(&c.ConsumerHeartbeat, 5*time.Second)
 	if c.MaxSize <= 0 {
 		c.MaxSize = 1<<31 - 1
+	}
+	set(&c.StreamsSession, 45*time.Second)
+	set(&c.StreamsHeartbeat, 5*time.Second)
+	set(&c.StreamsDelay, streamsDelayDefault)
+	c.StreamsDelay = max(c.StreamsDelay, 0)
+	if c.StreamsMaxSize <= 0 {
+		c.StreamsMaxSize = 1<<31 - 1
 	}
 	if c.ConsumerMaxSize <= 0 {
 		c.ConsumerMaxSize = 1<<31 - 1
@@ -134,11 +146,12 @@ type Reply struct {
 
 // Output is what the shell must do after a Step.
 type Output struct {
-	Seq     uint64        // names Records in Appended; 0 when there are none
-	Records []Record      // append as one batch, in order
-	Txn     *Producer     // set: the batch is transactional and this producer's
-	Replies []Reply       // send now
-	Events  []cause.Event // finished rebalances, one for each change of a generation
+	Seq     uint64          // names Records in Appended; 0 when there are none
+	Records []Record        // append as one batch, in order
+	Txn     *Producer       // set: the batch is transactional and this producer's
+	Replies []Reply         // send now
+	Events  []cause.Event   // finished rebalances, one for each change of a generation
+	Topics  []InternalTopic // make these when they are not there yet
 }
 
 // Shard is the coordinator of one partition of __consumer_offsets. It is a
@@ -288,6 +301,10 @@ func (s *Shard) request(rq Request) {
 		s.consumerHeartbeat(rq, req)
 	case *kmsg.ConsumerGroupDescribeRequest:
 		s.consumerDescribe(rq, req)
+	case *kmsg.StreamsGroupHeartbeatRequest:
+		s.streamsHeartbeat(rq, req)
+	case *kmsg.StreamsGroupDescribeRequest:
+		s.streamsDescribe(rq, req)
 	case *kmsg.OffsetCommitRequest:
 		s.offsetCommit(rq, req)
 	case *kmsg.TxnOffsetCommitRequest:
