@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"strings"
 	"syscall"
 	"time"
 
@@ -19,6 +20,7 @@ type serveCmd struct {
 	Advertise     string        `env:"RONDO_ADVERTISE" placeholder:"HOST:PORT" help:"Address that clients are told, default the one listened on."`
 	AllowRemote   bool          `env:"RONDO_ALLOW_REMOTE" help:"Listen on an address that other machines reach. There is no authentication: whoever reaches the port may do anything."`
 	NodeID        int32         `default:"1" env:"RONDO_NODE_ID" help:"The broker's id."`
+	Brokers       int           `default:"1" env:"RONDO_BROKERS" help:"Broker ids in this one process, --node-id and those that follow, each with its own port, counted up from that of --listen. One store: no more durable than one broker."`
 	ClusterID     string        `env:"RONDO_CLUSTER_ID" help:"The cluster's id, default one made at the first start."`
 	Flush         string        `default:"always" enum:"always,interval,never" env:"RONDO_FLUSH" help:"When an append is acknowledged: after its fsync (always), or before one (interval, never)."`
 	FlushInterval time.Duration `default:"1s" env:"RONDO_FLUSH_INTERVAL" help:"Longest time without an fsync under --flush interval."`
@@ -54,7 +56,7 @@ func (c *serveCmd) Run(ctx context.Context, t *terminal) (err error) {
 		return explainStart(c, err)
 	}
 	m.started(b)
-	fmt.Fprintf(t.out, "listening on %s\n", b.Addr())
+	fmt.Fprintf(t.out, "listening on %s\n", strings.Join(b.Addrs(), ","))
 	<-ctx.Done()
 	m.stopping()
 	if err := b.Close(); err != nil {
@@ -74,7 +76,7 @@ func (c *serveCmd) config(t *terminal) (broker.Config, error) {
 	}
 	flush := map[string]journal.Flush{"always": journal.FlushAlways, "interval": journal.FlushInterval, "never": journal.FlushNever}
 	return broker.Config{
-		Dir: c.Data, Listen: c.Listen, Advertise: c.Advertise, NodeID: c.NodeID, ClusterID: c.ClusterID,
+		Dir: c.Data, Listen: c.Listen, Advertise: c.Advertise, NodeID: c.NodeID, Brokers: c.Brokers, ClusterID: c.ClusterID,
 		Flush: flush[c.Flush], FlushInterval: c.FlushInterval,
 		Properties: layer(file, environProperties(t.environ, broker.PropertyNames()), flags),
 		Logger:     t.log, AllowRemote: c.AllowRemote,
