@@ -12,6 +12,9 @@
 // are what client and broker reach together on this machine, and say nothing
 // about another.
 //
+// A JVM is given work to warm up before it is measured. Its start is over when
+// its log says so, which is looked at twice a second.
+//
 // The table shows the median of the repetitions, the smallest and the largest
 // value, and how many times better Rondo is. Under one repetition a broker's
 // CPU time is trusted, its rate is not.

@@ -29,6 +29,7 @@ func run(ctx context.Context) (err error) {
 	script := flag.String("kafka", "", "peers/kafka.sh, to measure Apache Kafka beside it")
 	secs := flag.Float64("secs", 3, "seconds a repetition of a cell")
 	reps := flag.Int("reps", 3, "repetitions")
+	warm := flag.Float64("warm", 30, "seconds of work before the measurement of a broker that compiles while it runs")
 	only := flag.String("run", "", "only cells that match this regular expression")
 	flag.Parse()
 	match, err := regexp.Compile(*only)
@@ -60,6 +61,9 @@ func run(ctx context.Context) (err error) {
 	if err := measureStarts(ctx, t, brokers, *reps); err != nil {
 		return err
 	}
+	if err := warmUp(ctx, brokers, *warm); err != nil {
+		return err
+	}
 	for _, c := range cells() {
 		if !match.MatchString(c.name) {
 			continue
@@ -79,6 +83,22 @@ func run(ctx context.Context) (err error) {
 		t.print(c.name, c.columns)
 	}
 	return nil
+}
+
+// warmUp lets a JVM compile what the cells will use.
+func warmUp(ctx context.Context, brokers []*broker, secs float64) error {
+	all := cells()
+	for _, b := range brokers {
+		for i, c := range all {
+			if !b.compiles || secs <= 0 || ctx.Err() != nil {
+				continue
+			}
+			if _, err := c.run(b, secs/float64(len(all)), -1-i); err != nil {
+				return fmt.Errorf("warm up %s, %s: %w", b.name, c.name, err)
+			}
+		}
+	}
+	return ctx.Err()
 }
 
 // measureStarts leaves every broker running.
