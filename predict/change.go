@@ -208,27 +208,24 @@ func roundTo(d time.Duration) time.Duration {
 	return d.Round(time.Millisecond)
 }
 
-// fastest is the longest call with which the settings are safe, to 1 %; 0 when
-// none is.
+// fastest is the nearest shorter call with which the settings are safe, to a
+// thirtieth; 0 when there is none down to a hundredth of the present one.
 func fastest(s Settings) time.Duration {
-	s = s.complete()
-	low, high := time.Duration(0), s.Latency.Worst()
-	for range 7 {
-		mid := (low + high) / 2
+	full := s.complete()
+	for call := full.Latency.Worst(); call > full.Latency.Worst()/100; call -= max(call/30, 1) {
 		t := s
-		switch t.Latency.Shape {
-		case Fixed:
-			t.Latency.From = mid
-		default:
-			t.Latency.To = mid
-		}
-		if mid > 0 && Evaluate(t).Verdict == Safe {
-			low = mid
+		t.Call.Timeout = min(t.Call.Timeout, 0) // this is about the service, not about its time-outs
+		t.Latency = full.Latency
+		if t.Latency.Shape == Fixed || t.Latency.From > t.Latency.To {
+			t.Latency.From = call
 		} else {
-			high = mid
+			t.Latency.To = call
+		}
+		if Evaluate(t).Verdict == Safe {
+			return call
 		}
 	}
-	return low
+	return 0
 }
 
 func (c Change) String() string {

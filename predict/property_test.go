@@ -47,7 +47,7 @@ func TestVerdictIsWhatTheLoopDoes(t *testing.T) {
 					want = true
 				}
 			case RuleRebalance: // by how much the newcomer is later than the call is not in the rule
-				if d := b.Margin(); d > -100*time.Millisecond && d < 100*time.Millisecond {
+				if d := b.Margin(); d > -100*time.Millisecond && d < 100*time.Millisecond || s.Arrival > 0 {
 					continue
 				}
 			case RuleHandOver, RuleBacklog, RuleTimeouts, RuleBetween:
@@ -66,7 +66,7 @@ func TestVerdictIsWhatTheLoopDoes(t *testing.T) {
 // TestSessionClockWhileJoining holds the rule of the session clock against two
 // busy members and a newcomer, away from the limit: how far the polls of the
 // members are apart, and which N they have when the newcomer comes, is not in
-// the rule, which takes the worst.
+// the rule, which calls such settings tight.
 func TestSessionClockWhileJoining(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		tasks := rapid.IntRange(1, 4).Draw(t, "tasks")
@@ -81,10 +81,10 @@ func TestSessionClockWhileJoining(t *testing.T) {
 			t.Skip("lost without company")
 		}
 		b, _ := j.Of(RuleSessionJoin)
-		if ratio := float64(b.Worst) / float64(b.Limit); ratio > 0.75 && ratio < 1.6 {
-			t.Skip("at the limit")
-		}
 		full := s.complete()
+		if b.Verdict == Tight || b.Verdict == Unsafe && full.atLeast() < b.Limit+3*s.Latency.From {
+			t.Skip("depends on N, or on how far the polls are apart")
+		}
 		got := false
 		var sc sim.Scenario
 		for phase := range phases {

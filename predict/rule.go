@@ -51,7 +51,7 @@ func Rules() []Rule {
 			"recorded runs v1, v2; consumer runs 02b"},
 		{RuleSessionJoin,
 			"A member that has sent JoinGroup from a poll sends no heartbeats until a poll has read the answer; when the join had to wait for another busy member, the next poll must come within session.timeout.ms.",
-			"passes of N, N+1, ... rounds until one ends later than max.poll.interval.ms/2 < session.timeout.ms + poll.ms",
+			"passes of N, N+1, ... rounds until one ends later than max.poll.interval.ms/2 < session.timeout.ms + poll.ms; lost for certain when max.poll.interval.ms/2, or one call, is longer, and so much is in hand",
 			"AbstractCoordinator, Kafka 4.2 (KAFKA-14382, KAFKA-14419); GroupMetadataManager.completeClassicGroupJoin; recorded runs j1, j4, j5"},
 		{RuleFrozen,
 			"While a rebalance is in progress commits are held up, so N grows with each pass and nothing halves it.",

@@ -159,7 +159,7 @@ func (s *Settings) withoutPollClock(sc sim.Scenario) sim.Scenario {
 	}
 	if !s.Kind.Clocks(s.Protocol).PollClock {
 		sc.NoPollClock = true
-		sc.Session = maxDuration // these read the answer to a join apart from the handler
+		sc.Session = maxDuration                                                           // these read the answer to a join apart from the handler
 		sc.Members = []sim.Member{{}, {Start: 2*roundTrip + settle + 10*time.Millisecond}} // just after the first record has begun
 	}
 	return sc

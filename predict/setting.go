@@ -68,6 +68,10 @@ func setters() map[string]setter {
 		"call":                           setCall,
 		"call.timeout":                   setTimeout,
 		"call.attempts":                  number(func(s *Settings) *int { return &s.Call.Attempts }),
+		"call.backoff":                   duration(func(s *Settings) *time.Duration { return &s.Call.Backoff }),
+		"hand-over":                      number(func(s *Settings) *int { return &s.HandOver }),
+		"overhead":                       duration(func(s *Settings) *time.Duration { return &s.Overhead }),
+		"arrival":                        setArrival,
 		"group.instance.id":              func(s *Settings, v string) error { s.Static = v != ""; return nil },
 		"processing.guarantee":           setGuarantee,
 		"group.protocol": func(s *Settings, v string) (err error) {
@@ -86,6 +90,13 @@ func setCall(s *Settings, value string) error {
 		s.Latency.From = d
 	default:
 		s.Latency.To = d
+	}
+	return nil
+}
+
+func setArrival(s *Settings, value string) (err error) {
+	if s.Arrival, err = strconv.ParseFloat(value, 64); err != nil {
+		return fmt.Errorf("want records a second, such as 25 or 0.5")
 	}
 	return nil
 }

@@ -158,6 +158,9 @@ func (s Settings) Check() error {
 			return fmt.Errorf("%s=%d: want a number from 0 to %d", n.name, n.value, n.most)
 		}
 	}
+	if s.Overhead > 0 && s.Overhead < time.Microsecond {
+		return fmt.Errorf("overhead=%s: want at least a microsecond, nothing is free", s.Overhead)
+	}
 	if !(s.Arrival >= 0 && s.Arrival <= 1e6) {
 		return fmt.Errorf("arrival=%g: want records a second from 0 to 1000000", s.Arrival)
 	}

@@ -57,7 +57,7 @@ func (r *Report) advice(b *strings.Builder) {
 		}
 	}
 	if r.Fastest > 0 {
-		fmt.Fprintf(b, "safe as it is with calls of up to %s\n", short(r.Fastest))
+		fmt.Fprintf(b, "safe as it is with calls of %s\n", short(r.Fastest))
 	}
 	if len(r.Idle) > 0 {
 		fmt.Fprintf(b, "do nothing on their own: %s\n", strings.Join(r.Idle, ", "))

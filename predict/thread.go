@@ -55,6 +55,7 @@ type thread struct {
 
 	out   outcome
 	steps int // passes so far
+	left  int // records not processed yet, when none arrive
 }
 
 type taskRow struct {
@@ -86,6 +87,7 @@ func walk(s *Settings, handOver int, until time.Duration) outcome {
 	if s.Arrival > 0 {
 		t.every = time.Duration(float64(time.Second) / s.Arrival)
 	}
+	t.left = s.Queued * t.tasks
 	t.task = make([]taskRow, t.tasks)
 	begin := 2*roundTrip + settle // JoinGroup, SyncGroup, and the position of each partition
 	for i := range t.task {
@@ -106,7 +108,7 @@ func walk(s *Settings, handOver int, until time.Duration) outcome {
 // turn is one runOnce: a poll and the passes until the next. It tells whether
 // to go on.
 func (t *thread) turn() bool {
-	if !t.reset() || t.now > t.until {
+	if !t.reset() || t.now > t.until || t.left == 0 && t.every == 0 && !t.s.ExactlyOnce {
 		return false
 	}
 	t.poll()
@@ -169,6 +171,7 @@ func (t *thread) pass() (processed int, ok bool) {
 		t.task[i].queued -= n
 		processed += n
 	}
+	t.left -= processed
 	t.dirty = t.dirty || processed > 0
 	t.out.pass = max(t.out.pass, t.now-begin)
 	if t.now-t.polledAt >= t.s.MaxPollInterval {
@@ -371,26 +374,47 @@ func (s *Settings) horizon() time.Duration {
 
 // frozen is the longest time from one poll to the next while commits are held
 // up by a rebalance: passes of N, N+1, ... rounds, until one is late or what is
-// in hand is done. From is the N that the thread has then. A thread that the
-// rebalance leaves with fewer tasks is not always back sooner, so every number
-// is looked at.
-func (s *Settings) frozen(from int) time.Duration {
+// in hand is done. Which N the thread has then, and how many tasks the
+// rebalance leaves it, is not known; fewer of either is not always back sooner,
+// so all are looked at, N up to the given one or to what the late passes of
+// frozen commits lead to.
+func (s *Settings) frozen(most int) time.Duration {
 	record := float64(s.Latency.Worst() + s.Overhead)
 	half := float64(s.MaxPollInterval / 2)
-	most := 0.0
+	worst := 0.0
 	for tasks := 1; tasks <= s.PerThread(); tasks++ {
 		hand := float64(s.inHand(tasks)) * record
-		sum := hand
-		if s.Kind == KafkaStreams {
-			// The sum of from, from+1, ... over passes is the first beyond half.
-			sum = 0
-			for n := float64(from); sum <= half && sum < hand; n++ {
-				sum += n * float64(tasks) * record
-			}
+		if s.Kind != KafkaStreams || hand <= half {
+			worst = max(worst, hand)
+			continue
 		}
-		most = max(most, min(sum, hand))
+		round := float64(tasks) * record
+		n := max(float64(most), math.Ceil(math.Sqrt(2*half/(3*round)))+1)
+		for from := 1.0; from <= n; from += max(1, math.Floor(n/64)) {
+			worst = max(worst, min(hand, untilLate(from, round, half)))
+		}
+		worst = max(worst, min(hand, untilLate(n, round, half)))
 	}
-	return bounded(most)
+	return bounded(worst)
+}
+
+// untilLate is the sum of n, n+1, ..., k rounds, the first beyond half.
+func untilLate(n, round, half float64) float64 {
+	before := n * (n - 1)
+	sum := func(k float64) float64 { return (k*(k+1) - before) / 2 * round }
+	k := max(n, math.Floor((math.Sqrt(1+4*(before+2*half/round))-1)/2)-1)
+	for sum(k) <= half {
+		k++
+	}
+	return sum(k)
+}
+
+// atLeast is the shortest time from one poll to the next of a thread that has
+// as much in hand as it can: half the poll interval, or one call.
+func (s *Settings) atLeast() time.Duration {
+	record := s.Latency.Worst() + s.Overhead
+	hand := float64(s.inHand(1)) * float64(record)
+	return min(max(s.MaxPollInterval/2, record), bounded(hand))
 }
 
 // inHand is how many records a thread with so many tasks can hold at a poll.

@@ -96,7 +96,7 @@ func Evaluate(s Settings) Judgement {
 	case clocks.PollClock:
 		long = s.thread(&j, deep)
 	default:
-		long *= time.Duration(s.MaxPollRecords)
+		long *= time.Duration(s.inHand(s.PerThread()))
 		s.noPollClock(&j, long, clocks)
 	}
 	s.always(&j, long, clocks)
@@ -273,6 +273,9 @@ func (s *Settings) together(j *Judgement, n int) time.Duration {
 	case s.Threads == 1:
 		b.Verdict = min(b.Verdict, Tight)
 		b.Note = "alone only when the broker takes longer than poll.ms to answer; certain with two busy members"
+	case b.Verdict == Unsafe && s.atLeast() < b.Limit:
+		b.Verdict = Tight
+		b.Note = "depends on the N that the thread has when the rebalance comes"
 	}
 	j.add(b)
 	if s.Kind == KafkaStreams {
