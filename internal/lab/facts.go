@@ -37,6 +37,7 @@ type Facts struct {
 	N           []NValue `json:"n,omitempty"`
 	Passes      []Pass   `json:"passes,omitempty"`
 	Spans       []Span   `json:"spans,omitempty"`
+	Saved       []Saved  `json:"saved,omitempty"` // what commits covered, over time
 
 	Fed      int       `json:"fed,omitempty"`      // records of the scenario
 	Newcomer *Newcomer `json:"newcomer,omitempty"` // the last member to come, when it is not there from the beginning
@@ -66,6 +67,12 @@ type NValue struct {
 	At     float64 `json:"at"`
 	Member int     `json:"member"`
 	N      int     `json:"n"`
+}
+
+// Saved is how many records were committed from a moment on.
+type Saved struct {
+	At    float64 `json:"at"`
+	Total int     `json:"total"`
 }
 
 // Pass is one pass of a stream thread.
@@ -104,9 +111,8 @@ func Predict(s *Scenario, policy sim.Policy, scale int) *Facts {
 		Evicted: v.moments(sum.Evictions), Fenced: v.moments(sum.Fenced), Commits: v.moments(sum.Commits),
 		Failed: len(v.moments(sum.Failed)), Cut: sum.CutCalls,
 	}
-	if policy == sim.PerCall {
-		f.Fenced = v.moments(sum.Lost)
-	}
+	f.Fenced = append(f.Fenced, v.moments(sum.Lost)...) // found out by a poll instead of a commit
+	slices.Sort(f.Fenced)
 	for _, r := range sum.Removed {
 		if at := v.at(r.At); at >= 0 && r.Why == sim.SessionClock {
 			f.Expired = append(f.Expired, at)
@@ -116,7 +122,8 @@ func Predict(s *Scenario, policy sim.Policy, scale int) *Facts {
 		f.Committed += n
 	}
 	v.assignments(f, sum, trace)
-	v.calls(f, sc, trace)
+	v.calls(f, trace)
+	v.saved(f, trace)
 	for _, e := range s.ByRule {
 		f.Given[e.Metric] = e.Values
 	}
@@ -196,7 +203,40 @@ func settle(list []NValue) []NValue {
 	return out
 }
 
-func (v virtual) calls(f *Facts, sc sim.Scenario, trace []sim.Event) {
+// saved follows what commits covered: the finished records of the member that
+// committed, without those it had lost.
+func (v virtual) saved(f *Facts, trace []sim.Event) {
+	type place struct{ member, partition int }
+	done, kept := map[place]int{}, map[int]int{}
+	for _, e := range trace {
+		switch e.What {
+		case sim.CallEnd:
+			k := place{e.Member, e.Partition}
+			done[k] = max(done[k], e.Offset+1)
+		case sim.Fence:
+			for k := range done {
+				if k.member == e.Member {
+					delete(done, k)
+				}
+			}
+		case sim.CommitOK:
+			total := 0
+			for k, n := range done {
+				if k.member == e.Member {
+					kept[k.partition] = max(kept[k.partition], n)
+				}
+			}
+			for _, n := range kept {
+				total += n
+			}
+			if at := v.at(e.At); at >= 0 {
+				f.Saved = append(f.Saved, Saved{at, total})
+			}
+		}
+	}
+}
+
+func (v virtual) calls(f *Facts, trace []sim.Event) {
 	type key struct{ member, partition, offset int }
 	open := map[key]int{}
 	done := map[[2]int]bool{}

@@ -1,0 +1,213 @@
+package lab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/rondo-streams/rondo/broker"
+	"github.com/rondo-streams/rondo/cause"
+	"github.com/rondo-streams/rondo/internal/journal"
+)
+
+// UnreachableError is a cluster that does not answer.
+type UnreachableError struct {
+	Bootstrap string
+	Err       error
+}
+
+func (e *UnreachableError) Error() string {
+	return fmt.Sprintf("connect to %s: %v", e.Bootstrap, e.Err)
+}
+func (e *UnreachableError) Unwrap() error { return e.Err }
+
+// Hint says what to do.
+func (e *UnreachableError) Hint() string {
+	return "is a broker listening there? Without --bootstrap-server the lab brings its own"
+}
+
+// cluster is the Kafka of some runs: a broker inside of this process, or
+// another one.
+type cluster struct {
+	bootstrap string
+	client    *kgo.Client
+	admin     *kadm.Client
+	own       *broker.Broker
+	dir       string
+
+	mu     sync.Mutex
+	events map[string][]cause.Event // of the embedded broker, by group
+}
+
+// openCluster starts an embedded broker, or connects to bootstrap.
+func openCluster(ctx context.Context, bootstrap string, joinDelay time.Duration, log *slog.Logger) (*cluster, error) {
+	c := &cluster{bootstrap: bootstrap, events: map[string][]cause.Event{}}
+	if bootstrap == "" {
+		if err := c.embed(ctx, joinDelay, log); err != nil {
+			return nil, errors.Join(err, c.close())
+		}
+	}
+	client, err := kgo.NewClient(kgo.SeedBrokers(strings.Split(c.bootstrap, ",")...), kgo.ClientID("rondo-lab"),
+		kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerLinger(0), kgo.ProducerBatchCompression(kgo.NoCompression()))
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("configure client of %s: %w", c.bootstrap, err), c.close())
+	}
+	c.client, c.admin = client, kadm.NewClient(client)
+	ping, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	if err := client.Ping(ping); err != nil {
+		return nil, errors.Join(&UnreachableError{c.bootstrap, err}, c.close())
+	}
+	return c, nil
+}
+
+func (c *cluster) embed(ctx context.Context, joinDelay time.Duration, log *slog.Logger) error {
+	dir, err := os.MkdirTemp("", "rondo-lab-")
+	if err != nil {
+		return fmt.Errorf("make a directory for the log: %w", err)
+	}
+	c.dir = dir
+	own, err := broker.Start(context.WithoutCancel(ctx), broker.Config{
+		Dir: dir, Listen: "127.0.0.1:0", Logger: log,
+		Flush: journal.FlushNever, // clocks are measured here, not disks
+		Properties: map[string]string{
+			"group.min.session.timeout.ms":     "10",
+			"group.initial.rebalance.delay.ms": fmt.Sprint(joinDelay.Milliseconds()),
+		},
+		OnEvent: func(e cause.Event) {
+			c.mu.Lock()
+			c.events[e.Group] = append(c.events[e.Group], e)
+			c.mu.Unlock()
+		},
+	})
+	if err != nil {
+		return err
+	}
+	c.own, c.bootstrap = own, own.Addr()
+	return nil
+}
+
+// told are the events of a group so far.
+func (c *cluster) told(group string) []cause.Event {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return append([]cause.Event(nil), c.events[group]...)
+}
+
+func (c *cluster) close() error {
+	if c.client != nil {
+		c.client.Close()
+	}
+	var err error
+	if c.own != nil {
+		err = c.own.Close()
+	}
+	if c.dir != "" {
+		err = errors.Join(err, os.RemoveAll(c.dir))
+	}
+	return err
+}
+
+func (c *cluster) create(ctx context.Context, partitions int, topics ...string) error {
+	created, err := c.admin.CreateTopics(ctx, int32(partitions), -1, nil, topics...)
+	if err == nil {
+		err = created.Error()
+	}
+	if err != nil {
+		return fmt.Errorf("create topics %s: %w", strings.Join(topics, ", "), err)
+	}
+	return nil
+}
+
+// forget removes what a run left on somebody else's cluster.
+func (c *cluster) forget(group string, topics ...string) error {
+	if c.own != nil {
+		return nil // it goes with the directory
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	_, err := c.admin.DeleteTopics(ctx, topics...)
+	_, err2 := c.admin.DeleteGroups(ctx, group)
+	return errors.Join(err, err2)
+}
+
+const offsetsTopic = "__consumer_offsets"
+
+// commit is one offset of an OffsetCommit, as the broker kept it.
+type commit struct {
+	at        time.Time
+	partition int32
+	offset    int64
+}
+
+// commits reads back every commit of a group.
+func (c *cluster) commits(ctx context.Context, group, topic string) ([]commit, error) {
+	starts, err := c.admin.ListStartOffsets(ctx, offsetsTopic)
+	if err != nil {
+		return nil, fmt.Errorf("list offsets of %s: %w", offsetsTopic, err)
+	}
+	ends, err := c.admin.ListEndOffsets(ctx, offsetsTopic)
+	if err != nil {
+		return nil, fmt.Errorf("list offsets of %s: %w", offsetsTopic, err)
+	}
+	p := offsetsPartition(group, int32(len(ends[offsetsTopic])))
+	start, end := starts[offsetsTopic][p].Offset, ends[offsetsTopic][p].Offset
+	if start >= end {
+		return nil, nil
+	}
+	reader, err := kgo.NewClient(kgo.SeedBrokers(strings.Split(c.bootstrap, ",")...), kgo.KeepControlRecords(), kgo.FetchMaxWait(100*time.Millisecond),
+		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{offsetsTopic: {p: kgo.NewOffset().At(start)}}))
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", offsetsTopic, err)
+	}
+	defer reader.Close()
+	var out []commit
+	for next := start; next < end; {
+		fetches := reader.PollFetches(ctx)
+		if err := fetches.Err(); err != nil {
+			return nil, fmt.Errorf("read %s: %w", offsetsTopic, err)
+		}
+		for r := range fetches.RecordsAll() {
+			next = r.Offset + 1
+			if got, ok := parseCommit(r.Key, r.Value, group, topic); ok {
+				out = append(out, got)
+			}
+		}
+	}
+	return out, nil
+}
+
+// offsetsPartition is where Kafka keeps a group: the hash of a Java string,
+// Utils.abs, modulo the partitions.
+func offsetsPartition(group string, partitions int32) int32 {
+	var hash int32
+	for _, r := range group {
+		hash = 31*hash + r
+	}
+	if hash == math.MinInt32 {
+		return 0
+	}
+	return max(hash, -hash) % partitions
+}
+
+func parseCommit(key, value []byte, group, topic string) (c commit, ok bool) {
+	if len(key) < 2 || key[0] != 0 || key[1] > 1 || value == nil {
+		return c, false
+	}
+	var k kmsg.OffsetCommitKey
+	var v kmsg.OffsetCommitValue
+	if k.ReadFrom(key) != nil || v.ReadFrom(value) != nil || k.Group != group || k.Topic != topic {
+		return c, false
+	}
+	return commit{time.UnixMilli(v.CommitTimestamp), k.Partition, v.Offset}, true
+}

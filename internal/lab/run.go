@@ -1,0 +1,279 @@
+package lab
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/rondo-streams/rondo/internal/sim"
+)
+
+// Options say what Run measures, and where its results go.
+type Options struct {
+	Scenarios []*Scenario
+	Policies  []string // streams42, percall; default both
+	Scale     int      // 0: each scenario's own; 1: full length
+	Bootstrap string   // another Kafka; "": an embedded broker
+	Dir       string   // predictions and facts; what is there already is not measured again
+	Again     bool     // measure what is there too
+	Jobs      int      // runs at once, default 16
+	Logger    *slog.Logger
+	// Progress is told when something happens; it must be quick.
+	Progress func(Progress)
+}
+
+// Progress is a state of the whole.
+type Progress struct {
+	Scenario string
+	Policy   string
+	Event    string // predicted, begins, ended, found, failed
+	Detail   string
+	Done     int
+	Total    int
+	Left     time.Duration // of the longest run in work
+}
+
+// sealed is a file of the directory.
+type sealed struct {
+	Written    time.Time `json:"written"`
+	Scenario   string    `json:"scenario_sha256"`             // of the scenario's file
+	Prediction string    `json:"prediction_sha256,omitempty"` // of the predictions that were made before
+	Facts      []*Facts  `json:"facts"`
+}
+
+func hash(b []byte) string {
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:])
+}
+
+// job is one trial to be made.
+type job struct {
+	s      *Scenario
+	policy string
+	scale  int
+	path   string
+	before string // hash of the prediction
+}
+
+// runner is one Run.
+type runner struct {
+	o        Options
+	mu       sync.Mutex
+	done     int
+	total    int
+	ends     map[*job]time.Time
+	clusters map[time.Duration]*cluster
+}
+
+// Run predicts, then measures, what of Options.Scenarios has not been, and
+// answers a table a scenario. When ctx ends, what is finished has been kept.
+func Run(ctx context.Context, o Options) (tables []*Table, err error) {
+	if o.Jobs <= 0 {
+		o.Jobs = 16
+	}
+	if len(o.Policies) == 0 {
+		o.Policies = []string{ColumnStreams42, ColumnPerCall}
+	}
+	if o.Progress == nil {
+		o.Progress = func(Progress) {}
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	r := &runner{o: o, ends: map[*job]time.Time{}, clusters: map[time.Duration]*cluster{}}
+	defer func() {
+		for _, c := range r.clusters {
+			err = errors.Join(err, c.close())
+		}
+	}()
+	jobs, err := r.predict()
+	if err != nil {
+		return nil, err
+	}
+	if err := r.measure(ctx, jobs); err != nil {
+		return nil, err
+	}
+	return Tables(o.Dir, o.Scenarios)
+}
+
+// scaleOf is the scale of a scenario.
+func (r *runner) scaleOf(s *Scenario) int {
+	if r.o.Scale > 0 {
+		return r.o.Scale
+	}
+	return s.Scale
+}
+
+// predict writes every prediction before anything runs.
+func (r *runner) predict() ([]*job, error) {
+	var jobs []*job
+	for _, s := range r.o.Scenarios {
+		scale := r.scaleOf(s)
+		dir := filepath.Join(r.o.Dir, s.Name)
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return nil, fmt.Errorf("make a directory for facts: %w", err)
+		}
+		path := filepath.Join(dir, "predicted.json")
+		old, before, err := readSealed(path)
+		fresh := err != nil || old.Scenario != hash(s.Source) || len(old.Facts) == 0 || old.Facts[0].Scale != scale
+		if fresh || r.o.Again {
+			facts := []*Facts{Predict(s, sim.Streams42, scale), Predict(s, sim.PerCall, scale)}
+			if before, err = writeSealed(path, sealed{Written: time.Now().UTC(), Scenario: hash(s.Source), Facts: facts}); err != nil {
+				return nil, err
+			}
+			r.o.Progress(Progress{Scenario: s.Name, Event: "predicted", Detail: before[:16]})
+		}
+		for _, policy := range r.o.Policies {
+			if !s.Measures(policy) {
+				continue
+			}
+			j := &job{s: s, policy: policy, scale: scale, path: filepath.Join(dir, policy+".json"), before: before}
+			if got, _, err := readSealed(j.path); err == nil && got.Prediction == before && !r.o.Again {
+				r.o.Progress(Progress{Scenario: s.Name, Policy: policy, Event: "found"})
+				continue
+			}
+			jobs = append(jobs, j)
+		}
+	}
+	r.total = len(jobs)
+	return jobs, nil
+}
+
+func readSealed(path string) (*sealed, string, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, "", err
+	}
+	s := new(sealed)
+	if err := json.Unmarshal(data, s); err != nil {
+		return nil, "", fmt.Errorf("read %s: %w", path, err)
+	}
+	return s, hash(data), nil
+}
+
+// writeSealed writes a file whole or not at all, and answers its hash.
+func writeSealed(path string, s sealed) (string, error) {
+	data, err := json.MarshalIndent(s, "", " ")
+	if err != nil {
+		return "", fmt.Errorf("write %s: %w", path, err)
+	}
+	if err := os.WriteFile(path+".new", data, 0o644); err != nil {
+		return "", fmt.Errorf("write %s: %w", path, err)
+	}
+	if err := os.Rename(path+".new", path); err != nil {
+		return "", fmt.Errorf("write %s: %w", path, err)
+	}
+	return hash(data), nil
+}
+
+// measure runs the jobs side by side.
+func (r *runner) measure(ctx context.Context, jobs []*job) error {
+	for _, j := range jobs {
+		delay := j.s.Scaled(j.scale).JoinDelay
+		if r.clusters[delay] == nil {
+			c, err := openCluster(ctx, r.o.Bootstrap, delay, r.o.Logger)
+			if err != nil {
+				return err
+			}
+			r.clusters[delay] = c
+		}
+	}
+	slots := make(chan struct{}, r.o.Jobs)
+	var wg sync.WaitGroup
+	errs := make(chan error, len(jobs))
+	for _, j := range jobs {
+		select {
+		case slots <- struct{}{}:
+		case <-ctx.Done():
+		}
+		if ctx.Err() != nil {
+			break
+		}
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			defer func() { <-slots }()
+			errs <- r.one(ctx, j)
+		}()
+	}
+	wg.Wait()
+	close(errs)
+	var all []error
+	for err := range errs {
+		all = append(all, err)
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return errors.Join(all...)
+}
+
+// one makes one trial and keeps what it found.
+func (r *runner) one(ctx context.Context, j *job) error {
+	scaled := j.s.Scaled(j.scale)
+	r.note(j, "begins", scaled.Zero+scaled.For, "")
+	f, err := measure(ctx, j.s, j.policy, j.scale, r.clusters[scaled.JoinDelay], r.o.Logger)
+	if err == nil {
+		_, err = writeSealed(j.path, sealed{Written: time.Now().UTC(), Scenario: hash(j.s.Source), Prediction: j.before, Facts: []*Facts{f}})
+	}
+	if err != nil {
+		r.note(j, "failed", 0, err.Error())
+		return err
+	}
+	r.note(j, "ended", 0, fmt.Sprintf("%d evictions, %d commits, %d results of %d records", len(f.Evicted), len(f.Commits), f.Records, f.Distinct))
+	return nil
+}
+
+// note tells how far things are.
+func (r *runner) note(j *job, event string, length time.Duration, detail string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if event == "begins" {
+		r.ends[j] = time.Now().Add(length)
+	} else {
+		delete(r.ends, j)
+		r.done++
+	}
+	left := time.Duration(0)
+	for _, at := range r.ends {
+		left = max(left, time.Until(at))
+	}
+	r.o.Progress(Progress{Scenario: j.s.Name, Policy: j.policy, Event: event, Detail: detail, Done: r.done, Total: r.total, Left: left})
+}
+
+// Tables reads what a directory holds. A scenario that was not predicted there
+// is predicted now, at full length.
+func Tables(dir string, scenarios []*Scenario) ([]*Table, error) {
+	var out []*Table
+	for _, s := range scenarios {
+		facts, err := Recordings(s)
+		if err != nil {
+			return nil, err
+		}
+		predicted, _, err := readSealed(filepath.Join(dir, s.Name, "predicted.json"))
+		switch {
+		case err == nil && predicted.Scenario == hash(s.Source):
+			facts = append(facts, predicted.Facts...)
+		default:
+			facts = append(facts, Predict(s, sim.Streams42, 1), Predict(s, sim.PerCall, 1))
+		}
+		for _, policy := range []string{ColumnStreams42, ColumnPerCall} {
+			got, _, err := readSealed(filepath.Join(dir, s.Name, policy+".json"))
+			if err == nil && got.Scenario == hash(s.Source) {
+				facts = append(facts, got.Facts...)
+			} else if err != nil && !errors.Is(err, os.ErrNotExist) {
+				return nil, err
+			}
+		}
+		out = append(out, Compare(s, facts...))
+	}
+	return out, nil
+}
