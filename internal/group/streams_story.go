@@ -40,9 +40,15 @@ func (t *streams) maybeCloseStory() {
 	if t.story == nil {
 		return
 	}
-	if st := t.state(); st == "Stable" || st == "Empty" {
-		t.closeStory()
+	if t.epoch > t.targetEpoch && len(t.members) > 0 {
+		return
 	}
+	for _, m := range t.members {
+		if !t.reconciled(m) {
+			return
+		}
+	}
+	t.closeStory()
 }
 
 func (t *streams) closeStory() {

@@ -66,6 +66,10 @@ func settings(t *testing.T, d *datadriven.TestData) Config {
 			c.OffsetsRetention = ms()
 		case "offsets.retention.check.interval":
 			c.RetentionCheck = ms()
+		case "group.streams.initial.rebalance.delay":
+			if c.StreamsDelay = ms(); c.StreamsDelay == 0 {
+				c.StreamsDelay = -1
+			}
 		case "offset.metadata.max.bytes":
 			c.MetadataMaxBytes = number(t, arg.Vals[0])
 		default:
@@ -206,6 +210,8 @@ func (w *world) play(t *testing.T, line string) {
 		w.step(TxnEnded{Producer: int64(number(t, a.words[0])), Commit: a.words[1] == "commit"})
 	case "delete-topics":
 		w.step(TopicsDeleted{Topics: a.words})
+	case "streams":
+		w.playStreams(a)
 	case "partition":
 		for _, id := range a.words {
 			w.draw("--", "group %s lives in partition %d", id, PartitionFor(id, 50))
@@ -268,6 +274,9 @@ func (w *world) record(r Record) string {
 			members = append(members, fmt.Sprintf("%s=%s", m.MemberID, m.Assignment))
 		}
 		return fmt.Sprintf("group %s = generation %d, protocol %q, leader %q, members %v", gk.Group, v.Generation, text(v.Protocol), text(v.Leader), members)
+	}
+	if line := streamsRecord(r); line != "" {
+		return line
 	}
 	return fmt.Sprintf("%x = %x", r.Key, r.Value)
 }

@@ -27,6 +27,7 @@ type world struct {
 	hold    bool     // appends wait
 	flight  []Output // appends that wait, in order
 
+	streams streamsWorld
 	clients map[string]*client // by name
 	asked   map[uint64]ask     // by token
 	token   uint64
