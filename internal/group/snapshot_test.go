@@ -19,6 +19,8 @@ func snapshot(s *Shard) string {
 			}
 		case *consumer:
 			c.snapshot(&b)
+		case *streams:
+			c.snapshot(&b)
 		}
 		for _, tp := range g.offsets.all() {
 			o, ok := g.offsets.get(tp)
@@ -66,6 +68,8 @@ func recordsOf(g *group) []Record {
 	switch c := g.members.(type) {
 	case *classic:
 		return []Record{c.record(nil)}
+	case *streams:
+		return c.records()
 	case *consumer:
 		var records []Record
 		put := func(kind int16, name string, value []byte) {

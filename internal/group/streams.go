@@ -43,8 +43,8 @@ type streams struct {
 	shutdown   string      // member that asked everybody to shut down
 	endpoints  int32       // epoch of the endpoints' partitions
 
-	story *story       // of the newest epoch, until everybody has come to it
-	lost  []lostMember // who went and may come back, oldest first
+	story *streamsStory // of the newest epoch, until everybody has come to it
+	lost  []lostMember  // who went and may come back, oldest first
 }
 
 // streamsMember is one member.

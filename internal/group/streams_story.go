@@ -20,20 +20,37 @@ func (t *streams) blame(m *streamsMember, by cause.Cause, sure cause.Confidence,
 	return why{by, sure, m.named(), clocks, reason}
 }
 
+// streamsStory is the story of an epoch. It is told when it has ended and its
+// epoch is durable, whatever comes first: an epoch that an append could not
+// write has none.
+type streamsStory struct {
+	event          cause.Event
+	durable, ended bool
+}
+
 // openStory begins the story of an epoch, which ends when everybody has come
 // to it. The one before ends here if it has not.
 func (t *streams) openStory(from int32, w why) {
 	t.closeStory()
-	st := &story{bumped: t.s.now, event: cause.Event{
+	st := &streamsStory{event: cause.Event{
 		Group: t.g.id, Protocol: t.kind(), At: t.s.now, From: from, To: t.epoch,
 		Cause: w.cause, Confidence: w.confidence, Trigger: w.trigger, Reason: w.reason, Clocks: w.clocks,
 	}}
 	t.story = st
 	t.s.log(func(code int16) {
-		if code != 0 && t.story == st {
+		if code == 0 {
+			st.durable = true
+			t.tell(st)
+		} else if t.story == st {
 			t.story = nil
 		}
 	})
+}
+
+func (t *streams) tell(st *streamsStory) {
+	if st.durable && st.ended {
+		t.s.out.Events = append(t.s.out.Events, st.event)
+	}
 }
 
 func (t *streams) maybeCloseStory() {
@@ -57,7 +74,8 @@ func (t *streams) closeStory() {
 		return
 	}
 	st.event.Took, st.event.Members = t.s.now.Sub(st.event.At), len(t.members)
-	t.s.out.Events = append(t.s.out.Events, st.event)
+	st.ended = true
+	t.tell(st)
 }
 
 // gaveUp notes that a member has given up what it had to. Others have waited
