@@ -70,6 +70,7 @@ func (s *Shard) joinNewGroup(rq Request, req *kmsg.JoinGroupRequest, g *group, w
 			return
 		}
 		code = appendError(code)
+		c.story = nil // of a group that has never been
 		c.unload(code)
 		if was != nil {
 			g.members = was

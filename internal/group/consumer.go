@@ -36,7 +36,7 @@ type consumer struct {
 	regexSeen  int64 // version of the image in which they were looked up
 	regexAt    time.Time
 
-	story *story       // of the newest epoch, until everybody has come to it
+	story *epochStory  // of the newest epoch, until everybody has come to it
 	lost  []lostMember // who went and may come back, oldest first
 }
 

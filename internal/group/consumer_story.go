@@ -23,18 +23,30 @@ func (c *consumer) blame(m *consumerMember, by cause.Cause, sure cause.Confidenc
 	return why{by, sure, m.named(), c.clocks(m), reason}
 }
 
+// epochStory is an epoch that goes on: an event in the making. Nobody hears of
+// an epoch that is not durable.
+type epochStory struct {
+	event         cause.Event
+	durable, over bool
+}
+
 // openStory begins the story of an epoch, which ends when everybody has come
 // to it. The one before ends here if it has not.
 func (c *consumer) openStory(w why) {
 	c.closeStory()
-	st := &story{bumped: c.s.now, event: cause.Event{
+	st := &epochStory{event: cause.Event{
 		Group: c.g.id, Protocol: c.kind(), At: c.s.now, From: c.epoch - 1, To: c.epoch,
 		Cause: w.cause, Confidence: w.confidence, Trigger: w.trigger, Reason: w.reason, Clocks: w.clocks,
 	}}
 	c.story = st
 	c.s.log(func(code int16) {
-		if code != 0 && c.story == st {
+		switch {
+		case code != 0 && c.story == st:
 			c.story = nil
+		case code == 0:
+			if st.durable = true; st.over {
+				c.s.out.Events = append(c.s.out.Events, st.event)
+			}
 		}
 	})
 }
@@ -54,7 +66,9 @@ func (c *consumer) closeStory() {
 		return
 	}
 	st.event.Took, st.event.Members = c.s.now.Sub(st.event.At), len(c.members)
-	c.s.out.Events = append(c.s.out.Events, st.event)
+	if st.over = true; st.durable {
+		c.s.out.Events = append(c.s.out.Events, st.event)
+	}
 }
 
 // gaveUp notes that a member has given up what it had to. Others have waited

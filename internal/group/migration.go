@@ -245,7 +245,7 @@ func (c *consumer) downgrade(gone []*consumerMember, w *why) {
 			}
 			return
 		}
-		if w != nil && now.phase == stable {
+		if w != nil && now.phase == stable && g.members == membership(now) {
 			now.prepare(*w)
 		}
 	}, append(records, now.record(nil))...)
