@@ -13,7 +13,7 @@ func (t *streams) answer(req *kmsg.StreamsGroupHeartbeatRequest, in arrival, bef
 	resp := streamsResponse(req)
 	resp.MemberID, resp.MemberEpoch = m.id, m.current.epoch
 	resp.HeartbeatIntervalMillis = int32(t.heartbeatInterval().Milliseconds())
-	if req.MemberEpoch == epochJoin || !before.assigned.equal(m.current.assigned) {
+	if req.MemberEpoch == epochJoin || !before.assigned.equal(m.current.assigned) || in.misses(m.current) {
 		resp.ActiveTasks = m.current.assigned.active.answered()
 		resp.StandbyTasks = m.current.assigned.standby.answered()
 		resp.WarmupTasks = m.current.assigned.warmup.answered()
@@ -34,6 +34,15 @@ func (t *streams) answer(req *kmsg.StreamsGroupHeartbeatRequest, in arrival, bef
 		}
 	}
 	return b
+}
+
+// misses says whether the member reports other tasks than it has: it has not
+// done yet what it was told, or the answer that told it got lost. Kafka 4.2.0
+// tells each change once. A member that misses it keeps tasks that are not its
+// own any more, or never starts those that are; and clients report everything
+// when an answer did not come.
+func (in arrival) misses(now *streamsCurrent) bool {
+	return in.owned != nil && !in.owned.equal(now.assigned.roleTasks)
 }
 
 func (t *streams) statuses(m *streamsMember, delayed bool) []kmsg.StreamsGroupHeartbeatResponseStatus {
