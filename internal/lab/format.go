@@ -60,7 +60,7 @@ func (e *FormatError) Unwrap() error { return e.Err }
 
 // Hint says what to do.
 func (e *FormatError) Hint() string {
-	return "rondo lab show NAME prints a scenario that can be read; rondo lab help-format lists the directives"
+	return "rondo lab show gap-72 --source prints a scenario that can be read; docs/lab/README.md lists the directives"
 }
 
 // parser reads one file.

@@ -147,8 +147,8 @@ func (t *trial) groupFacts(f *Facts, r real, events []cause.Event, stats map[int
 		}
 		f.Generations = max(f.Generations, int(e.To-before))
 	}
-	if t.cluster.own == nil {
-		f.Evicted = f.Fenced
+	if static := slices.ContainsFunc(t.s.Threads, func(id string) bool { return id != "" }); static || t.cluster.own == nil {
+		f.Evicted = f.Fenced // the coordinator hears nothing, or does not tell
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 const (
 	pictureWidth = 960
 	marginLeft   = 66
-	marginRight  = 14
+	marginRight  = 26
 	rowHeight    = 18
 	stripGap     = 30
 )

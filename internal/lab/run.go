@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -10,6 +11,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -106,6 +108,9 @@ func Run(ctx context.Context, o Options) (tables []*Table, err error) {
 
 // scaleOf is the scale of a scenario.
 func (r *runner) scaleOf(s *Scenario) int {
+	if len(s.Measured) == 0 {
+		return 1 // nothing is measured beside it
+	}
 	if r.o.Scale > 0 {
 		return r.o.Scale
 	}
@@ -189,7 +194,11 @@ func (r *runner) measure(ctx context.Context, jobs []*job) error {
 	slots := make(chan struct{}, r.o.Jobs)
 	var wg sync.WaitGroup
 	errs := make(chan error, len(jobs))
-	for _, j := range jobs {
+	light, heavy := sortJobs(jobs)
+	for i, j := range slices.Concat(light, heavy) {
+		if i >= len(light) {
+			wg.Wait() // a crowd of members would disturb the others' clocks
+		}
 		select {
 		case slots <- struct{}{}:
 		case <-ctx.Done():
@@ -216,11 +225,31 @@ func (r *runner) measure(ctx context.Context, jobs []*job) error {
 	return errors.Join(all...)
 }
 
+// crowd is how many members make a run one that goes alone.
+const crowd = 8
+
+// sortJobs puts the longest first, and apart those that go alone.
+func sortJobs(jobs []*job) (light, heavy []*job) {
+	for _, j := range jobs {
+		if len(j.s.Members) >= crowd {
+			heavy = append(heavy, j)
+		} else {
+			light = append(light, j)
+		}
+	}
+	slices.SortStableFunc(light, func(a, b *job) int { return cmp.Compare(b.length(), a.length()) })
+	return light, heavy
+}
+
+func (j *job) length() time.Duration {
+	s := j.s.Scaled(j.scale)
+	return s.Zero + s.For
+}
+
 // one makes one trial and keeps what it found.
 func (r *runner) one(ctx context.Context, j *job) error {
-	scaled := j.s.Scaled(j.scale)
-	r.note(j, "begins", scaled.Zero+scaled.For, "")
-	f, err := measure(ctx, j.s, j.policy, j.scale, r.clusters[scaled.JoinDelay], r.o.Logger)
+	r.note(j, "begins", j.length(), "")
+	f, err := measure(ctx, j.s, j.policy, j.scale, r.clusters[j.s.Scaled(j.scale).JoinDelay], r.o.Logger)
 	if err == nil {
 		_, err = writeSealed(j.path, sealed{Written: time.Now().UTC(), Scenario: hash(j.s.Source), Prediction: j.before, Facts: []*Facts{f}})
 	}
