@@ -70,6 +70,10 @@ func settings(t *testing.T, d *datadriven.TestData) Config {
 			if c.StreamsDelay = ms(); c.StreamsDelay == 0 {
 				c.StreamsDelay = -1
 			}
+		case "group.consumer.max.size":
+			c.ConsumerMaxSize = number(t, arg.Vals[0])
+		case "group.consumer.migration.policy":
+			c.Migration = arg.Vals[0]
 		case "offset.metadata.max.bytes":
 			c.MetadataMaxBytes = number(t, arg.Vals[0])
 		default:
@@ -212,6 +216,8 @@ func (w *world) play(t *testing.T, line string) {
 		w.step(TopicsDeleted{Topics: a.words})
 	case "streams":
 		w.playStreams(a)
+	case "consumer":
+		w.playConsumer(a)
 	case "partition":
 		for _, id := range a.words {
 			w.draw("--", "group %s lives in partition %d", id, PartitionFor(id, 50))
@@ -276,6 +282,9 @@ func (w *world) record(r Record) string {
 		return fmt.Sprintf("group %s = generation %d, protocol %q, leader %q, members %v", gk.Group, v.Generation, text(v.Protocol), text(v.Leader), members)
 	}
 	if line := streamsRecord(r); line != "" {
+		return line
+	}
+	if line := consumerRecord(r); line != "" {
 		return line
 	}
 	return fmt.Sprintf("%x = %x", r.Key, r.Value)

@@ -83,6 +83,11 @@ func (w *world) draw(who, format string, args ...any) {
 
 // alias replaces member ids by short names: the first id of client a is a1.
 func (w *world) alias(text string) string {
+	for id, name := range w.aliases {
+		if len(id) == 22 { // of a classic member in a consumer group
+			text = strings.ReplaceAll(text, id, name)
+		}
+	}
 	return memberIDs.ReplaceAllStringFunc(text, func(id string) string {
 		w.learn(id, "")
 		return w.aliases[id]
