@@ -27,6 +27,7 @@ rondo-kcat               180  -                  kcat: codecs, offsets, groups
 rondo-cases-default      240  transcript         recorded answers of Apache Kafka, field by field
 rondo-cases-limits       120  transcript         the same with small maxima
 rondo-cases-delay        120  transcript         the same with initial rebalance delays
+rondo-cases-narrow       60   transcript         the same with little room and without streams groups
 rondo-cases-durable      120  transcript         the same across restarts and kills of the broker
 rondo-cases-expiry       150  transcript         the same while offsets expire
 rondo-kafkajs            240  node               kafkajs: three members, one leaves, one is killed
@@ -35,6 +36,8 @@ rondo-librdkafka-coop    300  python             librdkafka: the same, cooperati
 rondo-java               300  java               the Java client: one paused, one static, one killed; range
 rondo-java-coop          300  java               the same, cooperative-sticky
 rondo-kafka-streams      300  java               a Kafka Streams 4.2.0 application: joins, is killed, closes
+rondo-streams-group      300  java               the same with group.protocol=streams (KIP-1071)
+rondo-streams-state      300  java               the same with state, a repartition topic and a standby replica
 rondo-franz-go           420  kgo                franz-go'\''s own tests of its client and its groups
 kafka-cases-default      300  transcript,java    the recorded answers, on Apache Kafka itself
 kafka-cases-limits       240  transcript,java    the same
@@ -162,13 +165,18 @@ free_port() {
   die "no free port"
 }
 
+# Members of streams groups have their clocks from the broker.
+streams_clocks='group.streams.min.session.timeout.ms=1000 group.streams.session.timeout.ms=6000
+  group.streams.min.heartbeat.interval.ms=100 group.streams.heartbeat.interval.ms=500 group.streams.num.standby.replicas=1'
+
 # on_rondo runs a command with the broker's address as its last argument.
 on_rondo() {
   if [ -n "${PEERS_REFERENCE:-}" ]; then
     on_kafka "$@"
     return
   fi
-  rondo_start "$work/rondo" 0 --property group.initial.rebalance.delay.ms=0
+  # shellcheck disable=SC2086
+  rondo_start "$work/rondo" 0 --property group.initial.rebalance.delay.ms=0 ${streams_clocks//group./--property group.}
   "$@" "$(cat "$work/rondo/address")"
   rondo_check "$work/rondo"
 }
@@ -185,7 +193,8 @@ kafka_start() {
 }
 
 on_kafka() {
-  kafka_start
+  # shellcheck disable=SC2086
+  kafka_start $streams_clocks
   "$@" "$(cat "$work/kafka.address")"
   "$peers/kafka.sh" stop "$work/kafka"
 }
@@ -261,6 +270,8 @@ step() {
     rondo-java) on_rondo java_program peers.Groups range ;;
     rondo-java-coop) on_rondo java_program peers.Groups cooperative-sticky ;;
     rondo-kafka-streams) on_rondo java_program peers.Streams ;;
+    rondo-streams-group) on_rondo java_program peers.Streams streams stateless ;;
+    rondo-streams-state) on_rondo java_program peers.Streams streams stateful ;;
     rondo-franz-go) on_rondo franz_go ;;
     kafka-cases-*) kafka_cases "${1#kafka-cases-}" ;;
     kafka-runtime) on_kafka runtime ;;

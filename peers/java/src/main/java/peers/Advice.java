@@ -7,11 +7,15 @@ import org.apache.kafka.common.serialization.Serdes;
 import org.apache.kafka.streams.KafkaStreams;
 import org.apache.kafka.streams.StreamsBuilder;
 import org.apache.kafka.streams.StreamsConfig;
+import org.apache.kafka.streams.kstream.KStream;
+import org.apache.kafka.streams.kstream.Materialized;
 
 /**
- * A stateless Kafka Streams application, at-least-once, classic protocol, its defaults otherwise but for short clocks.
+ * A Kafka Streams application, at-least-once, its defaults otherwise but for short clocks. The stateless one filters
+ * and splits; the stateful one counts behind a repartition topic, with one standby replica. In the streams protocol the
+ * clocks are the broker's.
  *
- * <p>Arguments: HOST:PORT APPLICATION-ID SOURCE SINK STATE-DIR
+ * <p>Arguments: HOST:PORT APPLICATION-ID SOURCE SINK STATE-DIR classic|streams stateless|stateful
  */
 final class Advice {
     private Advice() {}
@@ -25,16 +29,29 @@ final class Advice {
         p.put(StreamsConfig.COMMIT_INTERVAL_MS_CONFIG, "500");
         p.put(StreamsConfig.DEFAULT_KEY_SERDE_CLASS_CONFIG, Serdes.StringSerde.class.getName());
         p.put(StreamsConfig.DEFAULT_VALUE_SERDE_CLASS_CONFIG, Serdes.StringSerde.class.getName());
-        p.put(StreamsConfig.consumerPrefix("session.timeout.ms"), "6000");
-        p.put(StreamsConfig.consumerPrefix("heartbeat.interval.ms"), "500");
+        p.put(StreamsConfig.GROUP_PROTOCOL_CONFIG, args[5]);
+        if (args[5].equals("classic")) {
+            p.put(StreamsConfig.consumerPrefix("session.timeout.ms"), "6000");
+            p.put(StreamsConfig.consumerPrefix("heartbeat.interval.ms"), "500");
+            p.put(StreamsConfig.NUM_STANDBY_REPLICAS_CONFIG, args[6].equals("stateful") ? "1" : "0");
+        }
         p.put(StreamsConfig.consumerPrefix("auto.offset.reset"), "earliest");
 
         StreamsBuilder builder = new StreamsBuilder();
-        builder.<String, String>stream(args[2])
-                .filter((k, v) -> Integer.parseInt(v.substring(1)) % 3 != 0)
-                .flatMapValues(v -> List.of("x" + v, "y" + v))
-                .selectKey((k, v) -> v.substring(0, 1) + k)
-                .to(args[3]);
+        KStream<String, String> records = builder.stream(args[2]);
+        if (args[6].equals("stateful")) {
+            records.selectKey((k, v) -> "x" + k)
+                    .groupByKey()
+                    .count(Materialized.as("counts"))
+                    .toStream()
+                    .mapValues(n -> Long.toString(n))
+                    .to(args[3]);
+        } else {
+            records.filter((k, v) -> Integer.parseInt(v.substring(1)) % 3 != 0)
+                    .flatMapValues(v -> List.of("x" + v, "y" + v))
+                    .selectKey((k, v) -> v.substring(0, 1) + k)
+                    .to(args[3]);
+        }
 
         try (KafkaStreams streams = new KafkaStreams(builder.build(), p)) {
             streams.setStateListener((now, before) -> Member.say("state " + now));
