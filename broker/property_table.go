@@ -27,6 +27,16 @@ group.coordinator.rebalance.protocols list static classic,consumer,streams
 group.max.size int static 2147483647
 rondo.group.consumer.reconcile.interval.ms int static 500
 group.min.session.timeout.ms int static 6000
+group.streams.heartbeat.interval.ms int static 5000
+group.streams.initial.rebalance.delay.ms int static 3000
+group.streams.max.heartbeat.interval.ms int static 15000
+group.streams.max.session.timeout.ms int static 60000
+group.streams.max.size int static 2147483647
+group.streams.max.standby.replicas int static 2
+group.streams.min.heartbeat.interval.ms int static 5000
+group.streams.min.session.timeout.ms int static 45000
+group.streams.num.standby.replicas int static 0
+group.streams.session.timeout.ms int static 45000
 log.cleaner.backoff.ms long dynamic 15000
 log.cleaner.delete.retention.ms long dynamic 86400000
 log.cleaner.max.compaction.lag.ms long dynamic 9223372036854775807
@@ -286,18 +296,6 @@ share.coordinator.state.topic.segment.bytes int static 104857600
 share.coordinator.threads int static 1
 share.coordinator.write.timeout.ms int static 5000
 share.fetch.purgatory.purge.interval.requests int static 1000
-
-= streams groups (KIP-1071) are not served yet
-group.streams.heartbeat.interval.ms int static 5000
-group.streams.initial.rebalance.delay.ms int static 3000
-group.streams.max.heartbeat.interval.ms int static 15000
-group.streams.max.session.timeout.ms int static 60000
-group.streams.max.size int static 2147483647
-group.streams.max.standby.replicas int static 2
-group.streams.min.heartbeat.interval.ms int static 5000
-group.streams.min.session.timeout.ms int static 45000
-group.streams.num.standby.replicas int static 0
-group.streams.session.timeout.ms int static 45000
 
 = transactions are not served yet
 add.partitions.to.txn.retry.backoff.max.ms int static 100

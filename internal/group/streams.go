@@ -117,8 +117,16 @@ func (t *streams) sessionTimeout() time.Duration {
 	return t.s.groupDuration(t.g.id, "streams.session.timeout.ms", t.s.cfg.StreamsSession)
 }
 
-func (t *streams) heartbeatInterval() time.Duration {
-	return t.s.groupDuration(t.g.id, "streams.heartbeat.interval.ms", t.s.cfg.StreamsHeartbeat)
+// heartbeatInterval is how soon a member is to come again: soon, while it has
+// something to give up or to get, or waits for topics or for the delay. As for
+// consumer groups a client that has not said what it is gets what Kafka would
+// say.
+func (t *streams) heartbeatInterval(m *streamsMember, waits, named bool) time.Duration {
+	d := t.s.groupDuration(t.g.id, "streams.heartbeat.interval.ms", t.s.cfg.StreamsHeartbeat)
+	if soon := t.s.cfg.ReconcileInterval; soon > 0 && named && (waits || m.current.state != memberStable) {
+		return min(d, soon)
+	}
+	return d
 }
 
 // initialDelay is how long the first member of a group waits for others. As in
