@@ -99,6 +99,7 @@ func (p *produce) answered() {
 func (b *Broker) produceTo(p *produce, msg *kmsg.ProduceRequest, t *topic, records []byte, r *kmsg.ProduceResponseTopicPartition) {
 	if records == nil {
 		p.left.Add(1) // Kafka never answers this (its recording: produce/errors)
+		p.rq.unpay()
 		return
 	}
 	h, bad := checkShape(records, msg.Version)

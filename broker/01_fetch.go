@@ -68,21 +68,45 @@ func (b *Broker) handleFetch(rq *request) {
 
 // attempt reads and answers, or parks.
 func (f *fetch) attempt() {
-	got, enough := f.read()
-	if enough || len(f.parts) == 0 || !time.Now().Before(f.deadline) {
-		f.reply(got)
+	over := !time.Now().Before(f.deadline)
+	wants := f.wants()
+	room := f.b.replies.take(wants)
+	if room == 0 {
+		f.b.shed()
+		if !over {
+			f.park(nil, time.Now().Add(memoryRetry))
+			return
+		}
+	}
+	limit := min(int(f.msg.MaxBytes), f.b.fetchMax)
+	if room < wants {
+		limit = min(limit, int(room))
+	}
+	got, enough := f.read(limit, room > 0)
+	if enough || len(f.parts) == 0 || over {
+		f.reply(got) // and what it has is counted
+		f.b.replies.add(-room)
 		return
 	}
-	f.park(got)
+	f.b.replies.add(-room)
+	f.park(got, f.deadline)
 }
 
-// read collects what there is, within the limits on bytes. It reports whether
-// that is reason enough to answer.
-func (f *fetch) read() (got []fetched, enough bool) {
+// wants is the most that the answer may carry, and not nothing.
+func (f *fetch) wants() int64 {
+	sum := int64(0)
+	for _, p := range f.parts {
+		sum += int64(max(p.maxBytes, 0))
+	}
+	return max(1, min(sum, int64(f.msg.MaxBytes), int64(f.b.fetchMax)))
+}
+
+// read collects what there is, at most left bytes, but one batch at least if one
+// says so. It reports whether that is reason enough to answer.
+func (f *fetch) read(left int, one bool) (got []fetched, enough bool) {
 	c := f.b.catalog()
-	left := min(int(f.msg.MaxBytes), f.b.fetchMax)
 	got = make([]fetched, 0, len(f.parts))
-	bytes, one := 0, true
+	bytes := 0
 	for _, p := range f.parts {
 		r := f.readPart(c, p, min(int(p.maxBytes), left), one)
 		if r.size > 0 {
@@ -151,9 +175,9 @@ func (f *fetch) readPart(c *catalog, p *fetchPart, limit int, one bool) fetched 
 
 // park waits for the first of: an append to any of the partitions, the end of
 // the wait, the client going away.
-func (f *fetch) park(got []fetched) {
+func (f *fetch) park(got []fetched, until time.Time) {
 	w := &parking{f: f}
-	timer := time.AfterFunc(time.Until(f.deadline), w.wake)
+	timer := time.AfterFunc(time.Until(until), w.wake)
 	w.add(func() { timer.Stop() })
 	for _, r := range got {
 		if r.log != nil {

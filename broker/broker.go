@@ -8,6 +8,7 @@ import (
 	"net"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/rondo-streams/rondo/cause"
@@ -32,6 +33,9 @@ type Broker struct {
 	maxFrame int32 // socket.request.max.bytes
 	fetchMax int   // fetch.max.bytes
 	maxConns int   // max.connections
+	frames   memory
+	replies  memory
+	shedAt   atomic.Int64 // when shed looked last
 
 	nodes []*node
 
@@ -101,6 +105,10 @@ func (b *Broker) configure() error {
 	b.maxFrame = int32(s.int("socket.request.max.bytes"))
 	b.fetchMax, b.maxConns = int(s.int("fetch.max.bytes")), int(s.int("max.connections"))
 	b.sessions = newFetchSessions(s.int("max.incremental.fetch.session.cache.slots"))
+	b.frames.limit, b.replies.limit = s.int("queued.max.request.bytes"), replyMemory
+	if b.frames.limit <= 0 {
+		b.frames.limit = frameMemory
+	}
 	b.table = dispatch()
 	for name, why := range s.ignored() {
 		b.log.Info("setting without effect", "name", name, "cause", why)

@@ -9,6 +9,7 @@ import (
 	"os"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/rondo-streams/rondo/internal/wire"
@@ -40,14 +41,18 @@ type conn struct {
 	nc     net.Conn
 	br     *bufio.Reader
 	host   string
-	named  bool // the client has said what software it is (KIP-511); of the reading goroutine
+	named  bool          // the client has said what software it is (KIP-511); of the reading goroutine
 	idle   time.Duration // connections.max.idle.ms
 	seen   time.Time     // when the read deadline was last moved
 	sent   time.Time     // when the write deadline was; belongs to who writes
 	out    net.Buffers   // reused by who writes
 	client string        // the last client id
 	head   [wire.SizeBytes]byte
+	paid   []*claim      // for the frame that is being read or served
+	hungUp chan struct{} // closed by hangUp
 	served chan struct{} // one token: the queue has got shorter
+
+	sending atomic.Int64 // since when an answer is being written, ns; 0: none is
 
 	mu       sync.Mutex
 	queue    []*request // unanswered, oldest first
@@ -64,7 +69,7 @@ func newConn(b *Broker, n *node, nc net.Conn) *conn {
 	}
 	return &conn{
 		b: b, node: n, nc: nc, br: bufio.NewReaderSize(nc, readBuffer), host: "/" + host,
-		idle: b.settings.duration("connections.max.idle.ms"), served: make(chan struct{}, 1),
+		idle: b.settings.duration("connections.max.idle.ms"), served: make(chan struct{}, 1), hungUp: make(chan struct{}),
 	}
 }
 
@@ -72,6 +77,7 @@ func newConn(b *Broker, n *node, nc net.Conn) *conn {
 func (c *conn) serve() {
 	err := c.loop()
 	c.hangUp()
+	c.b.repay(c.paid)
 	switch {
 	case err == nil, errors.Is(err, io.EOF), errors.Is(err, net.ErrClosed), isReset(err):
 	case errors.Is(err, os.ErrDeadlineExceeded):
@@ -88,16 +94,28 @@ func (c *conn) loop() error {
 		if err != nil {
 			return err
 		}
+		if err := c.payDecoding(frame); err != nil {
+			return err
+		}
 		rq, err := c.decode(frame)
 		if err != nil {
 			return err
 		}
+		if rq.key == wire.Produce { // held until it is answered
+			rq.paid, c.paid = c.paid, nil
+		}
 		if !c.enqueue(rq) {
+			c.b.repay(rq.paid)
+			return nil
+		}
+		if heavy(rq.key) && !c.awaitReplies() {
 			return nil
 		}
 		if err := c.handle(rq); err != nil {
 			return err
 		}
+		c.b.repay(c.paid)
+		c.paid = c.paid[:0]
 	}
 }
 
@@ -118,17 +136,70 @@ func (c *conn) readFrame() ([]byte, error) {
 	if size > coldFrame && (len(key) < 2 || key[0] != 0 || key[1] != byte(wire.Produce)) {
 		return nil, fmt.Errorf("read frame: %d bytes, more than the %d that only Produce may have: %w", size, coldFrame, wire.ErrFrame)
 	}
-	frame := make([]byte, min(size, frameStep))
+	return c.readBody(size)
+}
+
+// readBody reads the rest of a frame. While there is plenty of memory a size is
+// believed up to a point; otherwise a client gets four times what it has sent.
+func (c *conn) readBody(size int) ([]byte, error) {
+	first := min(size, smallFrame)
+	if size > smallFrame && c.b.frames.plenty() {
+		first = min(size, frameStep)
+		if err := c.pay(first); err != nil {
+			return nil, err
+		}
+	}
+	frame := make([]byte, first)
 	for n := 0; ; {
+		if err := c.hurry(size, len(frame)-n); err != nil {
+			return nil, err
+		}
 		if _, err := io.ReadFull(c.br, frame[n:]); err != nil {
 			return nil, err
 		}
 		if n = len(frame); n == size {
-			return frame, nil
+			return frame, c.calm(size)
+		}
+		if err := c.pay(min(size, 4*n) - n); err != nil {
+			return nil, err
 		}
 		grown := make([]byte, min(size, 4*n))
 		copy(grown, frame)
 		frame = grown
+	}
+}
+
+// hurry bounds the time that the next n bytes of a large frame may take.
+func (c *conn) hurry(size, n int) error {
+	if size <= smallFrame || n <= c.br.Buffered() {
+		return nil
+	}
+	c.seen = time.Time{} // readIdle sets its own again
+	return c.nc.SetReadDeadline(time.Now().Add(frameTime + time.Duration(n/frameRate)*time.Second))
+}
+
+// calm takes the bound off again where readIdle does not set one.
+func (c *conn) calm(size int) error {
+	if size <= smallFrame || c.idle > 0 {
+		return nil
+	}
+	return c.nc.SetReadDeadline(time.Time{})
+}
+
+// pay waits for memory for more of the frame that is being read.
+func (c *conn) pay(n int) error {
+	claim := c.b.frames.acquire(int64(n), c.hungUp)
+	if claim == nil {
+		return net.ErrClosed
+	}
+	c.paid = append(c.paid, claim)
+	return nil
+}
+
+// repay gives back what was paid for frames.
+func (b *Broker) repay(paid []*claim) {
+	for _, claim := range paid {
+		b.frames.release(claim)
 	}
 }
 
@@ -159,6 +230,38 @@ func (c *conn) busy() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return len(c.queue) > 0
+}
+
+// payDecoding waits for the memory that decoding a request may take. Produce is
+// looked at before it is decoded, and points into its frame.
+func (c *conn) payDecoding(frame []byte) error {
+	if len(frame) <= decodeFree || frame[0] == 0 && frame[1] == byte(wire.Produce) {
+		return nil
+	}
+	return c.pay(decodeFactor * len(frame))
+}
+
+// awaitReplies waits until there is memory for answers.
+func (c *conn) awaitReplies() bool {
+	for c.b.replies.full() {
+		c.b.shed()
+		select {
+		case <-c.hungUp:
+			return false
+		case <-time.After(memoryRetry):
+		}
+	}
+	return true
+}
+
+// name is the client id of the request that is oldest, for logs.
+func (c *conn) name() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.queue) == 0 {
+		return ""
+	}
+	return c.queue[0].clientID
 }
 
 // decode makes a request of a frame. An error closes the connection.
@@ -237,6 +340,7 @@ func (c *conn) handle(rq *request) (err error) {
 			c.b.stats.panics.Add(1)
 			c.b.log.Error("handler panicked, closing the connection", "api", rq.key, "version", rq.version, "panic", p, "stack", string(debug.Stack()))
 			err = fmt.Errorf("serve API %d version %d: panic: %v", rq.key, rq.version, p)
+			rq.unpay()
 		}
 	}()
 	c.b.table[rq.key].handle(c.b, rq)
@@ -255,6 +359,9 @@ func (c *conn) handle(rq *request) (err error) {
 func (c *conn) answered(rq *request, a answer) {
 	c.mu.Lock()
 	rq.answer, rq.done = a, true
+	if c.gone {
+		rq.release()
+	}
 	start := !c.writing && !c.handling && !c.gone && c.queue[0].done
 	c.writing = c.writing || start
 	c.mu.Unlock()
@@ -288,6 +395,7 @@ func (c *conn) write() {
 		c.mu.Lock()
 		for _, rq := range c.queue[:n] {
 			c.queued -= rq.size
+			rq.release()
 		}
 		clear(c.queue[:n])
 		c.queue = append(c.queue[:0], c.queue[n:]...)
@@ -308,12 +416,15 @@ func (c *conn) send(out net.Buffers) (err error) {
 	if len(out) == 0 {
 		return nil
 	}
-	if now := time.Now(); c.idle > 0 && now.Sub(c.sent) > c.idle/8 {
+	now := time.Now()
+	if c.idle > 0 && now.Sub(c.sent) > c.idle/8 {
 		c.sent = now
 		if err := c.nc.SetWriteDeadline(now.Add(c.idle)); err != nil {
 			return err
 		}
 	}
+	c.sending.Store(now.UnixNano())
+	defer c.sending.Store(0)
 	var n int64
 	if len(out) == 1 {
 		var m int
@@ -336,10 +447,14 @@ func (c *conn) hangUp() {
 		return
 	}
 	c.gone = true
+	close(c.hungUp)
 	var cancels []func()
 	for _, rq := range c.queue {
 		if rq.cancel != nil {
 			cancels = append(cancels, rq.cancel)
+		}
+		if rq.done {
+			rq.release()
 		}
 	}
 	c.mu.Unlock()

@@ -66,6 +66,7 @@ offsets.retention.minutes int static 10080
 offsets.topic.num.partitions int static 50
 offsets.topic.segment.bytes int static 104857600
 producer.id.expiration.ms int dynamic 86400000
+queued.max.request.bytes long static -1
 socket.request.max.bytes int static 104857600
 transaction.max.timeout.ms int static 900000
 
@@ -341,7 +342,6 @@ offsets.commit.timeout.ms int static 5000
 offsets.load.buffer.size int static 5242880
 offsets.topic.compression.codec int static 0
 producer.purgatory.purge.interval.requests int static 1000
-queued.max.request.bytes long static -1
 queued.max.requests int static 500
 socket.connection.setup.timeout.max.ms long static 30000
 socket.connection.setup.timeout.ms long static 10000

@@ -26,6 +26,9 @@ type request struct {
 
 	replied atomic.Bool // by reply, drop or silence: exactly once
 
+	paid []*claim     // of a Produce request, for its frame; given back by release
+	owed atomic.Int64 // bytes of the answer, in Broker.replies
+
 	// Under conn.mu.
 	answer answer
 	done   bool
@@ -79,7 +82,28 @@ func (rq *request) finish(a answer) {
 		rq.conn.b.log.Error("a request was answered twice, the first answer stands", "api", rq.key, "version", rq.version)
 		return
 	}
+	n := int64(len(a.frame))
+	for _, f := range a.frames {
+		n += int64(len(f))
+	}
+	rq.owed.Store(n)
+	rq.conn.b.replies.add(n)
 	rq.conn.answered(rq, a)
+}
+
+// unpay gives back what was paid for a request that gets no answer.
+func (rq *request) unpay() {
+	rq.conn.mu.Lock()
+	defer rq.conn.mu.Unlock()
+	rq.release()
+}
+
+// release gives back the memory that the request has held. It is called once
+// or more after the answer, with conn.mu held.
+func (rq *request) release() {
+	rq.conn.b.replies.add(-rq.owed.Swap(0))
+	rq.conn.b.repay(rq.paid)
+	rq.paid = nil
 }
 
 func (rq *request) encode(resp kmsg.Response) []byte {
