@@ -37,6 +37,7 @@ func (c *consumer) openStory(w why) {
 	st := &epochStory{event: cause.Event{
 		Group: c.g.id, Protocol: c.kind(), At: c.s.now, From: c.epoch - 1, To: c.epoch,
 		Cause: w.cause, Confidence: w.confidence, Trigger: w.trigger, Reason: w.reason, Clocks: w.clocks,
+		Members: len(c.members),
 	}}
 	c.story = st
 	c.s.log(func(code int16) {
@@ -65,7 +66,7 @@ func (c *consumer) closeStory() {
 	if c.story = nil; st == nil {
 		return
 	}
-	st.event.Took, st.event.Members = c.s.now.Sub(st.event.At), len(c.members)
+	st.event.Took = c.s.now.Sub(st.event.At)
 	if st.over = true; st.durable {
 		c.s.out.Events = append(c.s.out.Events, st.event)
 	}

@@ -1,6 +1,8 @@
 """librdkafka (confluent-kafka) against a broker: produce, consume, commit and rebalance.
 
-    groups.py HOST:PORT [ASSIGNOR]     ASSIGNOR: range (default), roundrobin, cooperative-sticky
+    groups.py HOST:PORT [ASSIGNOR]     ASSIGNOR: range (default), roundrobin, cooperative-sticky,
+                                       or consumer: the consumer protocol, in which the broker assigns and has the
+                                       session time-out (group.consumer.session.timeout.ms)
 
 Three members, each a process of its own, share six partitions; one leaves, one joins, one is killed. Every record
 must be seen, none twice except after the kill, and at the end the committed offsets must be the ends of the log.
@@ -22,6 +24,7 @@ from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 PARTITIONS = 6
 SESSION_MS = 6000
 PATIENCE = 60.0
+INCREMENTAL = ("cooperative-sticky", "consumer")  # what moves is told, not what there is
 
 
 def fail(text):
@@ -32,25 +35,28 @@ def member(bootstrap, topic, group, assignor):
     """One member: prints what it is assigned and what it reads, commits as it goes, leaves on SIGTERM."""
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
-    consumer = Consumer({
-        "bootstrap.servers": bootstrap, "group.id": group, "auto.offset.reset": "earliest",
-        "enable.auto.commit": False, "session.timeout.ms": SESSION_MS, "heartbeat.interval.ms": 500,
-        "partition.assignment.strategy": assignor,
-    })
+    settings = {
+        "bootstrap.servers": bootstrap, "group.id": group, "auto.offset.reset": "earliest", "enable.auto.commit": False,
+    }
+    if assignor == "consumer":
+        settings["group.protocol"] = "consumer"
+    else:
+        settings |= {"session.timeout.ms": SESSION_MS, "heartbeat.interval.ms": 500, "partition.assignment.strategy": assignor}
+    consumer = Consumer(settings)
 
     def say(*words):
         print(*words, flush=True)
 
     def assigned(c, parts):
         say("assigned", *[p.partition for p in parts])
-        if assignor == "cooperative-sticky":
+        if assignor in INCREMENTAL:
             c.incremental_assign(parts)
         else:
             c.assign(parts)
 
     def revoked(c, parts):
         say("revoked", *[p.partition for p in parts])
-        if assignor == "cooperative-sticky":
+        if assignor in INCREMENTAL:
             c.incremental_unassign(parts)
         else:
             c.unassign()
@@ -145,7 +151,7 @@ class Run:
 
     def owned(self, m, parts, gained):
         parts = {int(p) for p in parts}
-        if self.assignor != "cooperative-sticky":
+        if self.assignor not in INCREMENTAL:
             m.owned = parts if gained else set()
         else:
             m.owned = m.owned | parts if gained else m.owned - parts

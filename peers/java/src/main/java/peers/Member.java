@@ -39,11 +39,15 @@ final class Member {
         if (args.length > 4) {
             p.put("group.instance.id", args[4]);
         }
-        p.put("partition.assignment.strategy", assignor);
+        if (assignor.equals("consumer")) { // the broker assigns, and has the session time-out
+            p.put("group.protocol", "consumer");
+        } else {
+            p.put("partition.assignment.strategy", assignor);
+            p.put("session.timeout.ms", String.valueOf(SESSION_MS));
+            p.put("heartbeat.interval.ms", "500");
+        }
         p.put("auto.offset.reset", "earliest");
         p.put("enable.auto.commit", "false");
-        p.put("session.timeout.ms", String.valueOf(SESSION_MS));
-        p.put("heartbeat.interval.ms", "500");
         p.put("max.poll.interval.ms", String.valueOf(POLL_MS));
         p.put("key.deserializer", StringDeserializer.class.getName());
         p.put("value.deserializer", StringDeserializer.class.getName());
