@@ -3,6 +3,7 @@ package lab
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"embed"
 	"encoding/json"
 	"errors"
@@ -10,6 +11,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -19,7 +21,7 @@ var files embed.FS
 //go:embed recorded.jsonl
 var recordings []byte
 
-// All are the scenarios of the binary, by name.
+// All are the scenarios of the binary, in the order of their places.
 func All() ([]*Scenario, error) {
 	entries, err := files.ReadDir("scenarios")
 	if err != nil {
@@ -36,7 +38,11 @@ func All() ([]*Scenario, error) {
 		}
 		errs = append(errs, err)
 	}
-	return out, errors.Join(errs...)
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	slices.SortStableFunc(out, func(a, b *Scenario) int { return cmp.Compare(a.Place, b.Place) })
+	return out, nil
 }
 
 // UnknownError is a scenario that is not there.
@@ -66,20 +72,20 @@ func Find(names ...string) ([]*Scenario, error) {
 		}
 	}
 	for _, name := range names {
-		if strings.ContainsAny(name, "/\\.") {
-			s, err := load(name)
-			if err != nil {
-				return nil, err
-			}
-			add(s)
-			continue
-		}
 		found := false
 		for _, s := range all {
 			if s.is(name) {
 				found = true
 				add(s)
 			}
+		}
+		if !found && strings.ContainsAny(name, "/\\.") {
+			s, err := load(name)
+			if err != nil {
+				return nil, err
+			}
+			add(s)
+			continue
 		}
 		if !found {
 			byName := map[string]bool{}

@@ -147,6 +147,9 @@ func (t *Table) cell(m *Metric, column string) Cell {
 	if c.Why == "" && (column == ColumnStreams42 || column == ColumnPerCall) && m.atTheCut(e.Values, want) {
 		c.Why = cutRule
 	}
+	if c.Why == "" && m.Name == "commits" && len(t.Scenario.Members) > 1 && (column == ColumnStreams42 || column == ColumnPerCall) && e.Values[0] < want[0] {
+		c.Why = togetherRule
+	}
 	if c.Why != "" {
 		c.State = Explained
 	}
@@ -155,6 +158,9 @@ func (t *Table) cell(m *Metric, column string) Cell {
 
 // cutRule is the rule of small differences between a model and a machine.
 const cutRule = "A run is cut somewhere: a call or a commit more or less at its end, and what a machine adds to each of many calls."
+
+// togetherRule is the rule of commits that are told apart by their time alone.
+const togetherRule = "Commits are read back from the log of offsets: those of several members in one millisecond are counted as one."
 
 // atTheCut says that a count of calls or commits is off by what cutRule allows:
 // one, or 2 in a hundred.

@@ -93,9 +93,12 @@ func (c *canvas) plot(class string, points []point, top float64) {
 	y := func(v float64) float64 { return c.y + curveHeight - v/top*(curveHeight-4) }
 	var b strings.Builder
 	fmt.Fprintf(&b, "M%d %.1f", marginLeft, y(0))
-	for _, p := range points {
+	for i, p := range points {
+		if i+1 < len(points) && c.x(points[i+1].at)-c.x(p.at) < 3 {
+			continue // the next one covers it
+		}
 		if p.at <= c.length {
-			fmt.Fprintf(&b, "H%.1fV%.1f", c.x(p.at), y(p.value))
+			fmt.Fprintf(&b, "H%.0fV%.0f", c.x(p.at), y(p.value))
 		}
 	}
 	fmt.Fprintf(&b, "H%d", pictureWidth-marginRight)

@@ -18,6 +18,7 @@ import (
 //
 //	title TEXT                  what it is, in one line
 //	of first|unmeasured|second|own
+//	place N                     where it stands in lists and reports
 //	claim TEXT                  what the article says, in other words; may be repeated
 //	set NAME=VALUE ...          max.poll.interval.ms, commit.interval.ms, max.poll.records,
 //	                            session.timeout.ms, heartbeat.interval.ms,
@@ -72,7 +73,7 @@ type parser struct {
 
 // once are the directives that a file may have one of.
 func once() []string {
-	return []string{"title", "of", "partitions", "hang", "warm", "movable", "parallel", "call-timeout", "drain", "zero", "for", "scale", "ci", "measure"}
+	return []string{"title", "of", "place", "partitions", "hang", "warm", "movable", "parallel", "call-timeout", "drain", "zero", "for", "scale", "ci", "measure"}
 }
 
 // Parse reads a scenario. Errors are *FormatError, all of them joined.
@@ -110,7 +111,8 @@ func (p *parser) directives() map[string]func(string) error {
 	return map[string]func(string) error{
 		"title": func(t string) error { s.Title = t; return nonEmpty(t) },
 		"of":    p.of, "claim": func(t string) error { s.Claims = append(s.Claims, t); return nonEmpty(t) },
-		"set": p.set, "partitions": func(t string) error { return number(t, 1, 1000, &s.Partitions) },
+		"place": func(t string) error { return number(t, 0, 10_000, &s.Place) },
+		"set":   p.set, "partitions": func(t string) error { return number(t, 1, 1000, &s.Partitions) },
 		"member": p.member, "feed": p.feed, "service": p.service, "hang": p.hang, "warm": p.warm,
 		"handover": p.handover, "movable": func(t string) error { s.Movable = true; return empty(t) }, "cost": p.cost,
 		"parallel":     func(t string) error { return number(t, 1, 1000, &s.Parallel) },

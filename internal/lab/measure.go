@@ -117,7 +117,7 @@ func (t *trial) play(ctx context.Context, full *Scenario) (*Facts, error) {
 // has its first records: that is when its commit clock begins.
 func (t *trial) begin(ctx context.Context) {
 	feeds := t.s.feeds()
-	early := len(feeds) > 0 && slices.MinFunc(feeds, func(a, b sim.Feed) int { return cmp.Compare(a.At, b.At) }).At == 0
+	early := t.s.Warm.N > 0 || len(feeds) > 0 && slices.MinFunc(feeds, func(a, b sim.Feed) int { return cmp.Compare(a.At, b.At) }).At == 0
 	t.ready = make(chan struct{})
 	t.began = time.Now().Add(lead)
 	for i, set := range t.s.Members {

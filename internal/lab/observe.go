@@ -105,6 +105,10 @@ func (t *trial) facts(full *Scenario, events []cause.Event, seen []witnessed, st
 	for _, name := range []string{"passes", "pass-most"} {
 		delete(all, name) // passes are not observed from outside
 	}
+	if len(f.Evicted) > 0 && slices.Equal(f.Evicted, f.Fenced) && t.policy == ColumnStreams42 {
+		delete(all, "evicted-at") // what is known is when it was found out
+		delete(all, "first-eviction")
+	}
 	if t.cluster.own == nil { // another cluster does not say why a generation began
 		for _, name := range []string{"evicted-at", "first-eviction", "expired", "expired-at", "generations"} {
 			delete(all, name)
@@ -149,6 +153,11 @@ func (t *trial) groupFacts(f *Facts, r real, events []cause.Event, stats map[int
 	}
 	if static := slices.ContainsFunc(t.s.Threads, func(id string) bool { return id != "" }); static || t.cluster.own == nil {
 		f.Evicted = f.Fenced // the coordinator hears nothing, or does not tell
+	}
+	if len(f.Evicted) < len(f.Fenced) && t.policy == ColumnStreams42 {
+		// Several leases were lost within one rebalance, which has one cause and
+		// one time.
+		f.Evicted = f.Fenced
 	}
 }
 

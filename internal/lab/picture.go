@@ -82,27 +82,57 @@ func (c *canvas) strip(s strip, poll float64) {
 	c.y += stripGap - 14
 }
 
+// calls draws the calls of a task, or of all. Those that would be thinner than
+// a few pixels become one stretch with their neighbours.
 func (c *canvas) calls(f *Facts, partition int) {
+	var at bar
 	for _, s := range f.Spans {
 		if partition >= 0 && s.Partition != partition || s.Begin > c.length {
 			continue
 		}
-		class := "c"
+		b := bar{class: "c", from: c.x(s.Begin), to: c.x(s.End), span: s, calls: 1}
 		switch {
 		case s.Cut || s.Open:
-			class = "x"
+			b.class = "x"
 		case s.Repeated:
-			class = "a"
+			b.class = "a"
 		}
-		from, to := c.x(s.Begin), c.x(s.End)
-		height := float64(rowHeight - 5)
-		opacity := ""
-		if partition < 0 {
-			opacity = ` opacity=".15"`
+		if at.takes(b) {
+			at.to = max(at.to, b.to)
+			at.calls++
+			continue
 		}
-		c.add(`<rect class="%s" x="%.1f" y="%.1f" width="%.1f" height="%.0f" rx="2"%s><title>record %d of task 0_%d: %.1f to %.1f s</title></rect>`,
-			class, from, c.y+2, max(to-from-1, 0.8), height, opacity, s.Offset, s.Partition, s.Begin, s.End)
+		c.bar(at)
+		at = b
 	}
+	c.bar(at)
+}
+
+// bar is one rectangle of a row.
+type bar struct {
+	class    string
+	from, to float64
+	span     Span
+	calls    int
+}
+
+// takes says whether another call is drawn with this one: it lies upon it, or
+// both are too thin to be told apart.
+func (b bar) takes(o bar) bool {
+	const thin = 4
+	upon := o.from-b.from < 0.5 && b.to-o.to < 0.5 && o.to-b.to < 0.5
+	return b.class == o.class && b.calls > 0 && (upon || o.to-o.from < thin && o.from-b.to < thin/2)
+}
+
+func (c *canvas) bar(b bar) {
+	if b.calls == 0 {
+		return
+	}
+	title := fmt.Sprintf("%d calls", b.calls)
+	if b.calls == 1 {
+		title = fmt.Sprintf("record %d of task 0_%d: %.1f to %.1f s", b.span.Offset, b.span.Partition, b.span.Begin, b.span.End)
+	}
+	c.add(`<rect class="%s" x="%.1f" y="%.1f" width="%.1f" height="%d" rx="2"><title>%s</title></rect>`, b.class, b.from, c.y+2, max(b.to-b.from-1, 0.8), rowHeight-5, title)
 }
 
 // clocks marks, for each eviction, the poll that began it, the half of the

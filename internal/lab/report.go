@@ -19,7 +19,7 @@ code{font-size:13px}summary{cursor:pointer;color:var(--soft)}nav a{margin-right:
 // pictures.
 func Report(tables []*Table) string {
 	var b strings.Builder
-	b.WriteString("<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width,initial-scale=1\"><title>Rondo lab</title><style>" + reportStyle + "</style></head><body>\n")
+	b.WriteString("<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width,initial-scale=1\"><title>Rondo lab</title><style>" + reportStyle + "\n" + pictureStyle + "</style></head><body>\n")
 	b.WriteString("<h1>Rondo lab</h1>\n<p>Every run as a row: what the article says, what was predicted in virtual time before the run, what was measured on Rondo with the stream thread of Kafka Streams 4.2 and with Rondo's own loop, and what Apache Kafka 4.2.0 was recorded to do. A check mark: equal to the prediction (counts exactly, times within a second or a hundredth, and what a real machine adds to a scaled run). A number in brackets: different, with the rule below the table. <span class=\"bad\">Red</span>: different without a rule.</p>\n<nav>")
 	groups := []struct{ of, name string }{{First, "Runs of the first article"}, {Unmeasured, "What it did not measure"}, {Second, "Claims of the second article"}, {Own, "Others"}}
 	for _, g := range groups {
@@ -53,8 +53,8 @@ func (t *Table) section(b *strings.Builder) {
 	for _, r := range s.Rules {
 		fmt.Fprintf(b, "<p><b>Rule.</b> %s</p>\n", html.EscapeString(r))
 	}
-	b.WriteString(Timeline(t))
-	if curves := Curves(t); curves != "" {
+	b.WriteString(inPage(Timeline(t)))
+	if curves := inPage(Curves(t)); curves != "" {
 		fmt.Fprintf(b, "<details><summary>Done and committed, and N, over time</summary>\n%s</details>\n", curves)
 	}
 	fmt.Fprintf(b, "<details><summary>The scenario, and when</summary><pre>%s</pre>", html.EscapeString(string(s.Source)))
@@ -96,6 +96,11 @@ func (t *Table) html(b *strings.Builder) {
 		}
 		b.WriteString("</ol>\n")
 	}
+}
+
+// inPage is a picture without its style, which the page has once.
+func inPage(svg string) string {
+	return strings.Replace(svg, "<style>"+pictureStyle+"</style>", "", 1)
 }
 
 // note is the number of a text among notes.

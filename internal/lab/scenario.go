@@ -21,6 +21,7 @@ const (
 type Scenario struct {
 	Name   string
 	Title  string
+	Place  int      // in lists
 	Of     string   // First, Unmeasured, Second or Own
 	Claims []string // what the article says, in our words
 	Source []byte   // the file
