@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -59,16 +60,17 @@ func (g *liveGroup) assume(format string, args ...any) {
 // members counts members and partitions, and guesses the kind of client from
 // the protocol.
 func (g *liveGroup) members(ctx context.Context) error {
-	described, err := g.admin.DescribeGroups(ctx, g.name)
+	described, err := g.describe(ctx)
 	if err != nil {
 		return fail(exitUnreachable, fmt.Errorf("describe group %s: %w", g.name, err), "look at -b and --timeout")
 	}
 	d, ok := described[g.name]
 	switch {
-	case ok && d.Err != nil:
-		return fail(exitNotFound, fmt.Errorf("describe group %s: %w", g.name, d.Err), "a group of group.protocol=consumer or streams is not shown by this request: give its settings as flags")
-	case !ok || d.State == "Dead":
-		return fail(exitNotFound, fmt.Errorf("group %s: not found", g.name), "rondo groups --list lists the groups")
+	case !ok || d.State == "Dead" || errors.Is(d.Err, kerr.GroupIDNotFound):
+		return fail(exitNotFound, fmt.Errorf("group %s: not found", g.name),
+			"rondo groups --list lists the groups; one with group.protocol=consumer or streams is not shown by DescribeGroups: give its settings as flags")
+	case d.Err != nil:
+		return fail(exitFailed, fmt.Errorf("describe group %s: %w", g.name, d.Err), "may this user describe the group?")
 	case len(d.Members) == 0:
 		return fail(exitNotFound, fmt.Errorf("group %s: no members (state %s), so nothing to watch", g.name, d.State), "start the application, or give its settings with -c FILE or as flags")
 	}
@@ -93,6 +95,27 @@ func (g *liveGroup) members(ctx context.Context) error {
 	}
 	g.assume("a task for each of %d assigned partitions, %d members", partitions, len(d.Members))
 	return nil
+}
+
+// describe waits for a coordinator that is still loading, or is made by the
+// first request of a new cluster.
+func (g *liveGroup) describe(ctx context.Context) (kadm.DescribedGroups, error) {
+	deadline := time.Now().Add(g.wait)
+	for {
+		described, err := g.admin.DescribeGroups(ctx, g.name)
+		failed := err
+		if failed == nil {
+			failed = described[g.name].Err
+		}
+		if !errors.Is(failed, kerr.CoordinatorNotAvailable) && !errors.Is(failed, kerr.CoordinatorLoadInProgress) || time.Now().After(deadline) {
+			return described, err
+		}
+		select {
+		case <-time.After(100 * time.Millisecond):
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
 }
 
 // timeouts reads the newest record of the group. Where that is not allowed or
