@@ -14,6 +14,7 @@ func (b *Broker) handleStreamsGroupDescribe(rq *request) {
 		return
 	}
 	resp := kmsg.NewPtrStreamsGroupDescribeResponse()
+	clocks := wantsClocks(&req.UnknownTags)
 	resp.Groups = make([]kmsg.StreamsGroupDescribeResponseGroup, len(req.Groups))
 	all := newGather(len(req.Groups), func() { rq.reply(resp) })
 	for i, id := range req.Groups {
@@ -29,6 +30,9 @@ func (b *Broker) handleStreamsGroupDescribe(rq *request) {
 			g := r.(*kmsg.StreamsGroupDescribeResponse).Groups[0]
 			if req.IncludeAuthorizedOperations && g.ErrorCode == 0 {
 				g.AuthorizedOperations = groupAuthorized
+			}
+			for m := 0; m < len(g.Members) && !clocks; m++ {
+				g.Members[m].UnknownTags = kmsg.Tags{}
 			}
 			resp.Groups[i] = g
 			all.arrived()

@@ -428,13 +428,18 @@ func (t *streams) apply(kind uint16, member string, value []byte) (err error) {
 	case keyStreamsTarget:
 		t.targets[member], err = decodeStreamsTarget(value)
 	case keyStreamsMember:
-		m := t.member(member)
-		t.members[member] = m
-		m.meta, err = decodeStreamsMeta(value)
+		var meta *streamsMeta
+		if meta, err = decodeStreamsMeta(value); err == nil {
+			t.setMeta(t.member(member), meta)
+		}
 	case keyStreamsCurrent:
-		m := t.member(member)
-		t.members[member] = m
-		m.current, err = decodeStreamsCurrent(value)
+		// After a compaction it may stand before the newest word on its member.
+		var now *streamsCurrent
+		if now, err = decodeStreamsCurrent(value); err == nil {
+			m := t.member(member)
+			t.members[member] = m
+			t.setCurrent(m, now)
+		}
 	}
 	return err
 }
@@ -455,11 +460,12 @@ func (s *Shard) dropStreams(kind uint16, id, member string) {
 		t.topology = nil
 	case keyStreamsTarget:
 		delete(t.targets, member)
-	case keyStreamsMember:
-		delete(t.members, member)
-	case keyStreamsCurrent:
+	case keyStreamsMember, keyStreamsCurrent:
 		if m := t.members[member]; m != nil {
-			_, m.current = blankStreams()
+			_, blank := blankStreams()
+			if t.setCurrent(m, blank); kind == keyStreamsMember {
+				t.drop(m)
+			}
 		}
 	}
 }

@@ -37,6 +37,7 @@ type streams struct {
 	members     map[string]*streamsMember
 	targets     map[string]roleTasks // by member id
 
+	holds      holdings    // of all members
 	configured *configured // the topology on the topics of the last look
 	seen       int64       // version of the image of the last look, -1: look again
 	delay      alarm       // the initial delay, while it is set nothing is assigned
@@ -86,7 +87,7 @@ func blankStreams() (*streamsMeta, *streamsCurrent) {
 func newStreams(s *Shard, g *group) *streams {
 	t := &streams{
 		s: s, g: g, seen: -1, validated: -1,
-		members: map[string]*streamsMember{}, targets: map[string]roleTasks{},
+		members: map[string]*streamsMember{}, targets: map[string]roleTasks{}, holds: newHoldings(),
 	}
 	t.delay.ring = t.endDelay
 	return t

@@ -2,6 +2,7 @@ package group
 
 import (
 	"cmp"
+	"container/heap"
 	"maps"
 	"slices"
 )
@@ -177,8 +178,10 @@ func (a *taskAssignor) assignActive(tasks []taskID) {
 		return true
 	})
 	slices.SortFunc(tasks, byPart)
+	queue := a.byLoad()
 	for _, id := range tasks {
-		a.give(slices.MinFunc(a.processes, (*processLoad).lighter).lightest(), id, true)
+		a.give(queue[0].lightest(), id, true)
+		heap.Fix(&queue, 0)
 	}
 }
 
@@ -228,13 +231,40 @@ func (a *taskAssignor) assignStandby(tasks []taskID) {
 		}
 	}
 	slices.SortFunc(left, func(x, y rest) int { return bySub(y.id, x.id) })
+	queue := a.byLoad()
 	for _, r := range left {
 		for range r.copies {
-			free := slices.DeleteFunc(slices.Clone(a.processes), func(p *processLoad) bool { return p.tasks[r.id] })
-			if len(free) == 0 {
-				break
+			var passed []*processLoad // have the task
+			for len(queue) > 0 && queue[0].tasks[r.id] {
+				passed = append(passed, heap.Pop(&queue).(*processLoad))
 			}
-			a.give(slices.MinFunc(free, (*processLoad).lighter).lightest(), r.id, false)
+			if len(queue) > 0 {
+				a.give(queue[0].lightest(), r.id, false)
+				heap.Fix(&queue, 0)
+			}
+			for _, p := range passed {
+				heap.Push(&queue, p)
+			}
 		}
 	}
+}
+
+// byLoad is all processes, the one with the least load first.
+func (a *taskAssignor) byLoad() loadQueue {
+	queue := loadQueue(slices.Clone(a.processes))
+	heap.Init(&queue)
+	return queue
+}
+
+type loadQueue []*processLoad
+
+func (q loadQueue) Len() int           { return len(q) }
+func (q loadQueue) Less(i, j int) bool { return q[i].lighter(q[j]) < 0 }
+func (q loadQueue) Swap(i, j int)      { q[i], q[j] = q[j], q[i] }
+func (q *loadQueue) Push(p any)        { *q = append(*q, p.(*processLoad)) }
+
+func (q *loadQueue) Pop() any {
+	last := (*q)[len(*q)-1]
+	*q = (*q)[:len(*q)-1]
+	return last
 }

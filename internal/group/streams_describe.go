@@ -160,6 +160,7 @@ func (t *streams) fill(row *kmsg.StreamsGroupDescribeResponseGroup) {
 			d.ClientTags = append(d.ClientTags, kv)
 		}
 		d.Assignment, d.TargetAssignment = assignment(m.current.assigned.roleTasks), assignment(t.targets[m.id])
+		d.UnknownTags = clocksTag(t.clocks(m))
 		row.Members = append(row.Members, d)
 	}
 }

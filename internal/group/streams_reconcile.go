@@ -69,7 +69,7 @@ type difference struct {
 
 func (t *streams) difference(m *streamsMember, target roleTasks) difference {
 	var d difference
-	var taken *holdings
+	near := t.holds.near[m.meta.process]
 	have, want := m.current.assigned.roles(), target.roles()
 	for role := range have {
 		for id := range have[role].all {
@@ -83,10 +83,7 @@ func (t *streams) difference(m *streamsMember, target roleTasks) difference {
 			if have[role].has(id) {
 				continue
 			}
-			if taken == nil {
-				taken = t.holdings(m.meta.process)
-			}
-			if taken.near[id] || role == 0 && taken.active[id] {
+			if near[id] > 0 || role == 0 && t.holds.active[id] > 0 {
 				d.withheld = true
 				continue
 			}
@@ -96,31 +93,41 @@ func (t *streams) difference(m *streamsMember, target roleTasks) difference {
 	return d
 }
 
-// holdings are the tasks that members have, or have not given up yet.
+// holdings are the tasks that members have, or have not given up yet, counted.
+// An active task must not be with two members, and within a process a task must
+// not have two roles, for there is one directory of its state.
 type holdings struct {
-	active map[taskID]bool // active with anybody
-	near   map[taskID]bool // in any role within one process
+	active map[taskID]int            // active with anybody
+	near   map[string]map[taskID]int // in any role, by process
 }
 
-// holdings looks from a process: an active task must not be elsewhere, and
-// within the process a task must not have another role, for there is one
-// directory of its state.
-func (t *streams) holdings(process string) *holdings {
-	h := &holdings{active: map[taskID]bool{}, near: map[taskID]bool{}}
-	for _, m := range t.members {
-		for _, held := range []heldTasks{m.current.assigned, m.current.revoking} {
-			for id := range held.active.all {
-				h.active[id] = true
-			}
-			if m.meta.process != process {
-				continue
-			}
-			for _, set := range held.roles() {
-				for id := range set.all {
-					h.near[id] = true
+func newHoldings() holdings {
+	return holdings{active: map[taskID]int{}, near: map[string]map[taskID]int{}}
+}
+
+// add counts what a member has, or, by -1, counts it no more.
+func (h *holdings) add(m *streamsMember, by int) {
+	near := h.near[m.meta.process]
+	if near == nil {
+		near = map[taskID]int{}
+		h.near[m.meta.process] = near
+	}
+	for _, held := range []heldTasks{m.current.assigned, m.current.revoking} {
+		for role, set := range held.roles() {
+			for id := range set.all {
+				if tally(near, id, by); role == 0 {
+					tally(h.active, id, by)
 				}
 			}
 		}
 	}
-	return h
+	if len(near) == 0 {
+		delete(h.near, m.meta.process)
+	}
+}
+
+func tally(counts map[taskID]int, id taskID, by int) {
+	if counts[id] += by; counts[id] == 0 {
+		delete(counts, id)
+	}
 }

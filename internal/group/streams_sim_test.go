@@ -381,6 +381,13 @@ func (w *streamsSim) check() {
 			}
 		}
 	}
+	counted := newHoldings()
+	for _, m := range t.members {
+		counted.add(m, 1)
+	}
+	if !maps.Equal(counted.active, t.holds.active) || !maps.EqualFunc(counted.near, t.holds.near, maps.Equal) {
+		w.t.Errorf("members have %v, counted %v", counted, t.holds)
+	}
 	w.checkCommits(t)
 }
 

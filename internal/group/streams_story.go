@@ -13,11 +13,14 @@ func (m *streamsMember) named() cause.Member {
 }
 
 func (t *streams) blame(m *streamsMember, by cause.Cause, sure cause.Confidence, reason string) why {
-	clocks := cause.Clocks{
+	return why{by, sure, m.named(), t.clocks(m), reason}
+}
+
+func (t *streams) clocks(m *streamsMember) cause.Clocks {
+	return cause.Clocks{
 		SessionAge: t.s.now.Sub(m.beat), SessionLimit: t.sessionTimeout(),
 		PollAge: t.s.now.Sub(m.work), PollLimit: m.meta.rebalance,
 	}
-	return why{by, sure, m.named(), clocks, reason}
 }
 
 // streamsStory is the story of an epoch. It is told when it has ended and its

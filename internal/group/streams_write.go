@@ -19,13 +19,20 @@ func (t *streams) write(r Record, undo func()) {
 
 func (t *streams) writeMeta(m *streamsMember, meta *streamsMeta) {
 	old, was := m.meta, t.members[m.id]
-	m.meta, t.members[m.id] = meta, m
+	t.setMeta(m, meta)
 	t.write(Record{coordinatorKey(keyStreamsMember, t.g.id, m.id), meta.encode()}, func() {
-		m.meta = old
+		t.setMeta(m, old)
 		if was == nil {
 			t.drop(m)
 		}
 	})
+}
+
+// setMeta makes somebody a member, or changes what is known of it.
+func (t *streams) setMeta(m *streamsMember, meta *streamsMeta) {
+	t.holds.add(m, -1)
+	m.meta, t.members[m.id] = meta, m
+	t.holds.add(m, 1)
 }
 
 // drop ends a membership.
@@ -38,7 +45,8 @@ func (t *streams) drop(m *streamsMember) {
 // and last itself, for a reader must not find the first two without it.
 func (t *streams) eraseMember(m *streamsMember) {
 	current, asked := m.current, t.shutdown
-	_, m.current = blankStreams()
+	_, blank := blankStreams()
+	t.setCurrent(m, blank)
 	t.write(Record{Key: coordinatorKey(keyStreamsCurrent, t.g.id, m.id)}, func() { t.setCurrent(m, current) })
 
 	target, had := t.targets[m.id]
@@ -63,7 +71,9 @@ func (t *streams) writeCurrent(m *streamsMember, now *streamsCurrent) {
 
 // setCurrent moves a member. Its patience begins with what it has to give up.
 func (t *streams) setCurrent(m *streamsMember, now *streamsCurrent) {
+	t.holds.add(m, -1)
 	m.current = now
+	t.holds.add(m, 1)
 	if t.s.phase == running {
 		t.armPatience(m)
 	}
