@@ -33,8 +33,10 @@ rondo-cases-expiry       150  transcript         the same while offsets expire
 rondo-kafkajs            240  node               kafkajs: three members, one leaves, one is killed
 rondo-librdkafka         300  python             librdkafka: the same, range
 rondo-librdkafka-coop    300  python             librdkafka: the same, cooperative-sticky
+rondo-librdkafka-consumer 300 python             librdkafka: the same by the consumer protocol
 rondo-java               300  java               the Java client: one paused, one static, one killed; range
 rondo-java-coop          300  java               the same, cooperative-sticky
+rondo-java-consumer      300  java               the same by the consumer protocol
 rondo-kafka-streams      300  java               a Kafka Streams 4.2.0 application: joins, is killed, closes
 rondo-streams-group      300  java               the same with group.protocol=streams (KIP-1071)
 rondo-streams-state      300  java               the same with state, a repartition topic and a standby replica
@@ -165,8 +167,10 @@ free_port() {
   die "no free port"
 }
 
-# Members of streams groups have their clocks from the broker.
-streams_clocks='group.streams.min.session.timeout.ms=1000 group.streams.session.timeout.ms=6000
+# Members of consumer and streams groups have their clocks from the broker.
+group_clocks='group.consumer.min.session.timeout.ms=1000 group.consumer.session.timeout.ms=6000
+  group.consumer.min.heartbeat.interval.ms=100 group.consumer.heartbeat.interval.ms=500
+  group.streams.min.session.timeout.ms=1000 group.streams.session.timeout.ms=6000
   group.streams.min.heartbeat.interval.ms=100 group.streams.heartbeat.interval.ms=500 group.streams.num.standby.replicas=1'
 
 # on_rondo runs a command with the broker's address as its last argument.
@@ -176,7 +180,7 @@ on_rondo() {
     return
   fi
   # shellcheck disable=SC2086
-  rondo_start "$work/rondo" 0 --property group.initial.rebalance.delay.ms=0 ${streams_clocks//group./--property group.}
+  rondo_start "$work/rondo" 0 --property group.initial.rebalance.delay.ms=0 ${group_clocks//group./--property group.}
   "$@" "$(cat "$work/rondo/address")"
   rondo_check "$work/rondo"
 }
@@ -194,7 +198,7 @@ kafka_start() {
 
 on_kafka() {
   # shellcheck disable=SC2086
-  kafka_start $streams_clocks
+  kafka_start $group_clocks
   "$@" "$(cat "$work/kafka.address")"
   "$peers/kafka.sh" stop "$work/kafka"
 }
@@ -244,13 +248,13 @@ java_program() { # CLASS ARGS of which the first is the address, which comes las
 }
 
 franz_go() {
-  # The tests that need a broker, without transactions, share groups, the consumer protocol, and other listeners.
-  # Sub-tests of the consumer protocol skip themselves on a broker that does not advertise it.
+  # The tests that need a broker, without transactions, share groups, and other listeners.
   (cd "$work" && KGO_SEEDS=$1 KGO_TEST_RF=1 KGO_TEST_RECORDS=20000 KGO_LOG_LEVEL=none "$cache/bin/kgo.test" -test.v -test.timeout 400s \
-    -test.run 'TestPing|TestIssue|TestConsume|TestHookPollStart|TestGroup|TestPause|TestPooling|TestAddRemove|TestDirectPartition|TestClient_Produce|TestUnknownGroup' \
-    -test.skip 'Txn|Share|848') | tee "$work/kgo.out"
+    -test.run 'TestPing|TestIssue|TestConsume|TestHookPollStart|TestGroup|TestPause|TestPooling|TestAddRemove|TestDirectPartition|TestClient_Produce|TestUnknownGroup|848' \
+    -test.skip 'Txn|Share') | tee "$work/kgo.out"
   grep -q -- '--- PASS: TestGroupETL/range ' "$work/kgo.out" || die "TestGroupETL/range did not run"
   grep -q -- '--- PASS: TestGroupETL/cooperative-sticky ' "$work/kgo.out" || die "TestGroupETL/cooperative-sticky did not run"
+  grep -q -- '--- PASS: TestGroupETL/sticky/848 ' "$work/kgo.out" || die "TestGroupETL/sticky/848 did not run"
 }
 
 runtime() {
@@ -267,8 +271,10 @@ step() {
     rondo-kafkajs) on_rondo env "NODE_PATH=$cache/node/node_modules" node "$peers/node/groups.js" ;;
     rondo-librdkafka) on_rondo librdkafka range ;;
     rondo-librdkafka-coop) on_rondo librdkafka cooperative-sticky ;;
+    rondo-librdkafka-consumer) on_rondo librdkafka consumer ;;
     rondo-java) on_rondo java_program peers.Groups range ;;
     rondo-java-coop) on_rondo java_program peers.Groups cooperative-sticky ;;
+    rondo-java-consumer) on_rondo java_program peers.Groups consumer ;;
     rondo-kafka-streams) on_rondo java_program peers.Streams ;;
     rondo-streams-group) on_rondo java_program peers.Streams streams stateless ;;
     rondo-streams-state) on_rondo java_program peers.Streams streams stateful ;;
