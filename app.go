@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -25,12 +26,14 @@ type App struct {
 	streams42  bool
 	maxPoll    time.Duration
 	watchEvery time.Duration // between two looks at user code
+	noteAge    time.Duration // age at which work is noted in commits
 	delivery   time.Duration // delivery.timeout.ms
 	subOf      map[string]int32
 	gates      map[string]*call.Gate // by the call's name
 	producer   *kgo.Client
 	counts     counters
 	strikes    strikes
+	noNotes    atomic.Bool // the cluster refuses metadata as long as notes are
 	called     called
 
 	mu        sync.Mutex // guards the rest
@@ -64,6 +67,7 @@ func NewApp(t *Topology, opts ...Option) (*App, error) {
 		a.clientID = c.text("application.id")
 	}
 	a.watchEvery = min(max(a.maxPoll/100, 10*time.Millisecond), time.Second)
+	a.noteAge = a.maxPoll - noteLead(a.maxPoll, c.duration("heartbeat.interval.ms"))
 	for _, sub := range t.subs {
 		for _, src := range sub.sources {
 			a.subOf[src.topic.name] = sub.id

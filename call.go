@@ -71,9 +71,11 @@ type CallPolicy struct {
 	// stays the bound of each task.
 	Adaptive *Adaptive
 	// Evictions is how often one record may hold this call until the poll
-	// clock fires and costs the instance its lease. The time after that, the
-	// call is cut before the poll clock fires and the record is a failed one.
-	// 0 means 1.
+	// clock fires and costs an instance its lease. The time after that, the
+	// call is cut at eight tenths of max.poll.interval.ms and the record is a
+	// failed one. The count travels with the partition, in the metadata of its
+	// offset commits, so it holds over all instances and restarts; see
+	// "Records that hold the poll clock" above. 0 means 1.
 	Evictions int
 }
 

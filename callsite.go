@@ -84,8 +84,9 @@ func (l *callLane[K, V, W]) offer(r Record[K, V]) {
 	}
 	work := l.work(r)
 	limit := max(l.site.spec.policy.Evictions, 1)
-	if l.task.host.app.strikes.of(r.origin.part.at, r.Offset, work.Name) >= limit {
+	if times := l.task.host.app.strikes.of(r.origin.part.at, r.Offset, work.Name); times >= limit && !l.task.host.app.streams42 {
 		in.Limit = l.task.host.app.maxPoll * 8 / 10
+		l.task.host.log.Warn("a call will be cut before the poll clock fires, because its record has cost leases before", "work", work.String(), "leases", times, "after", in.Limit)
 	}
 	r.origin.hold()
 	l.last++
@@ -112,7 +113,7 @@ func hashKey[K any](seed maphash.Seed, key K) uint64 {
 }
 
 func (l *callLane[K, V, W]) work(r Record[K, V]) member.Work {
-	return member.Work{Topic: r.Topic, Partition: r.Partition, Offset: r.Offset, Name: "call " + l.site.spec.name}
+	return member.Work{Topic: r.Topic, Partition: r.Partition, Offset: r.Offset, Name: callWork(l.site.spec.name)}
 }
 
 // step tells the window what happened and does what it says. Starts that the
@@ -265,6 +266,9 @@ func (l *callLane[K, V, W]) failed(item *callItem[K, V, W], a call.Act) {
 	err := item.err
 	if err == nil {
 		err = errors.New("no attempt was answered")
+	}
+	if times := l.task.host.app.strikes.of(o.part.at, o.offset(), callWork(spec.name)); a.Failure == call.PollClock && times > 0 {
+		err = fmt.Errorf("%w (it has cost %s, and was cut before it cost another one)", err, leases(times))
 	}
 	switch spec.onFailure {
 	case failureDead:

@@ -2,7 +2,10 @@ package rondo
 
 import (
 	"context"
+	"errors"
 	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
 
 	"github.com/rondo-streams/rondo/internal/loop"
 	"github.com/rondo-streams/rondo/internal/member"
@@ -14,10 +17,11 @@ type commitPoint struct {
 	part  *inputPartition
 	below int64 // records below it
 	at    int64
+	note  string
 }
 
 // collect takes the lowest unfinished offset of every partition that has moved
-// since its last commit.
+// since its last commit, or whose note has changed.
 func (th *thread) collect() (map[member.TopicPartition]member.Offset, []commitPoint) {
 	offsets := map[member.TopicPartition]member.Offset{}
 	var points []commitPoint
@@ -28,9 +32,10 @@ func (th *thread) collect() (map[member.TopicPartition]member.Offset, []commitPo
 		t.mu.Lock()
 		for _, p := range t.parts {
 			at, epoch := p.offsets.Lowest()
-			if below := p.offsets.Passed(); below > p.covered {
-				offsets[p.at] = member.Offset{At: at, LeaderEpoch: epoch}
-				points = append(points, commitPoint{t, p, below, at})
+			below, note := p.offsets.Passed(), t.note(p, at)
+			if below > p.covered || note != p.noted {
+				offsets[p.at] = member.Offset{At: at, LeaderEpoch: epoch, Metadata: note}
+				points = append(points, commitPoint{t, p, below, at, note})
 			}
 		}
 		t.mu.Unlock()
@@ -91,6 +96,9 @@ func (th *thread) committed(points []commitPoint, err error) {
 	if err != nil {
 		counts.commitErrors.Add(1)
 		th.log.Warn("commit", "partitions", len(points), "error", err)
+		if errors.Is(err, kerr.OffsetMetadataTooLarge) && !th.app.noNotes.Swap(true) {
+			th.log.Warn("commits carry no notes from here on: a record that holds the poll clock may cost every instance a lease, once each", "hint", "raise offset.metadata.max.bytes of the cluster to Kafka's 4096")
+		}
 		return
 	}
 	if len(points) == 0 {
@@ -100,7 +108,7 @@ func (th *thread) committed(points []commitPoint, err error) {
 	for _, c := range points {
 		c.task.mu.Lock()
 		counts.committed.Add(c.below - c.part.covered)
-		c.part.covered, c.part.committed = c.below, c.at
+		c.part.covered, c.part.committed, c.part.noted = c.below, c.at, c.note
 		c.task.mu.Unlock()
 	}
 	th.mu.Lock()

@@ -25,43 +25,6 @@ func (c *counters) snapshot() Counts {
 	}
 }
 
-// strikes remembers which records held the poll clock until it fired, over all
-// threads of the process: the record may come back to another one of them. The
-// oldest of more than 1,024 are forgotten.
-type strikes struct {
-	mu    sync.Mutex
-	times map[member.Work]int
-	order []member.Work
-}
-
-const maxStrikes = 1024
-
-func (s *strikes) add(w member.Work) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.times == nil {
-		s.times = map[member.Work]int{}
-	}
-	if s.times[w] == 0 {
-		if len(s.order) == maxStrikes {
-			delete(s.times, s.order[0])
-			s.order = s.order[1:]
-		}
-		s.order = append(s.order, w)
-	}
-	s.times[w]++
-}
-
-// of is how often the work of that name on a record held the poll clock.
-func (s *strikes) of(at member.TopicPartition, offset int64, name string) int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.times) == 0 {
-		return 0
-	}
-	return s.times[member.Work{Topic: at.Topic, Partition: at.Partition, Offset: offset, Name: name}]
-}
-
 // called remembers how far each call has come in each partition, so that calls
 // made again after a lost lease can be counted.
 type called struct {

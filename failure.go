@@ -29,6 +29,28 @@ func (t *task) processingFailed(o *origin, err error, cause string) {
 	o.release()
 }
 
+// struckOut gives up a record that has cost leases inside user code outside of
+// calls. Such code cannot be cut if it does not look at its context, so the
+// record is not run again: the processing handler decides; without one, the
+// dead-letter topic takes it; without that, the thread fails.
+func (t *task) struckOut(o *origin, times int) {
+	err := fmt.Errorf("%w: %s on %s@%d ran until the poll clock fired, and has cost %s; it was not run again (its offset committed anew while the application is down makes it run)", ErrPollClock, t.userWork(), o.part.at, o.offset(), leases(times))
+	config := t.host.app.config
+	if config.processing == nil && config.text("errors.dead.letter.queue.topic.name") != "" {
+		t.skipped(o, err, "poll_clock")
+		o.release()
+		return
+	}
+	t.processingFailed(o, err, "poll_clock")
+}
+
+func leases(n int) string {
+	if n == 1 {
+		return "1 lease"
+	}
+	return strconv.Itoa(n) + " leases"
+}
+
 // deserializationFailed asks about a record whose bytes could not be read. The
 // run that found it releases the record.
 func (t *task) deserializationFailed(o *origin, err error) {

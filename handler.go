@@ -41,7 +41,9 @@ type DeserializationHandler func(FailedRecord) Response
 
 // ProcessingHandler decides about an input record on which user code outside
 // of calls returned an error or panicked (KIP-1033:
-// processing.exception.handler). The default is Fail.
+// processing.exception.handler), and about one that has cost a lease there
+// (ErrPollClock). The default is Fail; for the latter, Continue when
+// errors.dead.letter.queue.topic.name is set.
 type ProcessingHandler func(FailedRecord) Response
 
 // ProductionHandler decides about an output record that could not be encoded

@@ -46,6 +46,7 @@ func (th *thread) runPerCall(stop <-chan struct{}) {
 		case <-timer.C:
 			last = time.Now()
 			th.watchUserCode()
+			th.noteHeld()
 			th.step(loop.Tick{})
 		}
 	}
@@ -63,6 +64,9 @@ func (th *thread) runPerCall(stop <-chan struct{}) {
 func (th *thread) lastWords() {
 	ctx, cancel := context.WithTimeout(th.ctx, max(th.app.config.duration("drain.timeout.ms"), time.Second))
 	defer cancel()
+	for _, t := range th.snapshot() {
+		t.leave()
+	}
 	if err := th.app.producer.Flush(ctx); err != nil {
 		th.log.Warn("flush before the thread ends", "error", err)
 	}
@@ -198,7 +202,7 @@ func (th *thread) findPositions(ctx context.Context, id loop.TaskID, s *start) {
 }
 
 // started makes the lane of a task whose positions are known.
-func (th *thread) started(id loop.TaskID, s *start, positions map[member.TopicPartition]int64, err error) {
+func (th *thread) started(id loop.TaskID, s *start, positions map[member.TopicPartition]member.Offset, err error) {
 	if th.starting[id] != s {
 		return // revoked or lost meanwhile
 	}
@@ -222,9 +226,9 @@ func (th *thread) started(id loop.TaskID, s *start, positions map[member.TopicPa
 	th.drivers.Go(l.drive)
 	th.step(loop.Assigned{Tasks: []loop.TaskID{id}})
 	for _, p := range t.parts {
-		p.intake = th.intake.add(p.at, positions[p.at])
+		p.intake = th.intake.add(p.at, positions[p.at].At)
 	}
-	th.log.Info("task started", "task", id.String(), "positions", fmt.Sprint(positions))
+	th.log.Info("task started", "task", id.String(), "positions", said(positions))
 }
 
 // fetched hands a batch to its lane, unless it was fetched for an earlier one.
@@ -321,6 +325,7 @@ func (th *thread) stopIntake(l *lane) {
 		p.intake = 0
 	}
 	l.drain()
+	l.task.leave()
 }
 
 // release carries out the loop's Release, and answers the revoke that waited

@@ -44,6 +44,9 @@ var stories = []struct {
 	{"SlowServiceNeverEvicts", slowServiceNeverEvicts},
 	{"StreamsLoopEvicts", streamsLoopEvicts},
 	{"HungCallIsCutAndNamed", hungCallIsCutAndNamed},
+	{"HungCallCostsOneLease", hungCallCostsOneLease},
+	{"HungCallAndKillCostOneLease", hungCallAndKillCostOneLease},
+	{"HungCodeCostsOneLease", hungCodeCostsOneLease},
 	{"NewcomerDuringLongCall", newcomerDuringLongCall},
 	{"RebalancesUnderLoad", rebalancesUnderLoad},
 	{"ShutdownWithinDrain", shutdownWithinDrain},
@@ -56,6 +59,9 @@ var stories = []struct {
 	{"FailedThreadIsReplaced", failedThreadIsReplaced},
 	{"DoneRecordsAreNotRepeated", doneRecordsAreNotRepeated},
 }
+
+// killed are stories in which a process dies in the middle of joining.
+var killed = []string{"HungCallAndKillCostOneLease", "HungCodeCostsOneLease"}
 
 func one(int) string { return "k" }
 

@@ -168,7 +168,7 @@ func (th *thread) start42(id loop.TaskID, parts []member.TopicPartition) bool {
 	}
 	th.setTask(t)
 	for _, p := range t.parts {
-		p.intake = th.intake.add(p.at, positions[p.at])
+		p.intake = th.intake.add(p.at, positions[p.at].At)
 	}
 	return true
 }

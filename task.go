@@ -23,6 +23,7 @@ import (
 type task struct {
 	id     loop.TaskID
 	host   *thread
+	began  time.Time
 	box    *mailbox
 	ctx    context.Context // ends when the lease does, with the reason as its cause
 	cancel context.CancelCauseFunc
@@ -36,6 +37,7 @@ type task struct {
 	delivery     context.Context // of outputs that are sent now
 	deliveryFrom time.Time
 
+	leaving   bool              // of the thread: its intake has stopped, it is handed over
 	parts     []*inputPartition // fixed
 	queued    atomic.Int64
 	fenced    atomic.Bool
@@ -56,10 +58,13 @@ type inputPartition struct {
 
 	// Guarded by task.mu.
 	offsets   *call.Offsets
-	fetched   int64 // next offset to come
-	committed int64 // -1 until the first commit of this member
-	covered   int64 // records below it
-	working   int64 // records begun, worked on, and not finished
+	fetched   int64         // next offset to come
+	committed int64         // -1 until the first commit of this member
+	covered   int64         // records below it
+	working   int64         // records begun, worked on, and not finished
+	noted     string        // metadata of the last commit
+	inherited []call.Strike // that the last commit before this lease told of
+	held      []call.Strike // that this lease is about to add
 }
 
 // fetched is a run of records of one partition that wait for the task.
@@ -70,13 +75,13 @@ type fetched struct {
 
 // newTask builds the operators of one task. A panic here is a fault of a
 // processor's constructor.
-func newTask(host *thread, id loop.TaskID, positions map[member.TopicPartition]int64) (t *task, err error) {
+func newTask(host *thread, id loop.TaskID, positions map[member.TopicPartition]member.Offset) (t *task, err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			err = fmt.Errorf("create task %s: %w", id, call.Recovered(v))
 		}
 	}()
-	t = &task{id: id, host: host, box: newMailbox()}
+	t = &task{id: id, host: host, began: time.Now(), box: newMailbox()}
 	t.ctx, t.cancel = context.WithCancelCause(context.Background())
 	sub := host.app.topology.subs[id.Sub]
 	built := map[*node]any{}
@@ -86,10 +91,12 @@ func newTask(host *thread, id loop.TaskID, positions map[member.TopicPartition]i
 		if !ours {
 			continue
 		}
-		t.parts = append(t.parts, &inputPartition{
+		p := &inputPartition{
 			at: at, feed: buildNode(src, t, built).(func(*origin)),
-			offsets: call.NewOffsets(position), fetched: position, committed: -1,
-		})
+			offsets: call.NewOffsets(position.At), fetched: position.At, committed: -1,
+		}
+		t.inherit(p, position)
+		t.parts = append(t.parts, p)
 	}
 	return t, nil
 }
@@ -190,7 +197,7 @@ func (t *task) one() bool {
 	t.mu.Unlock()
 	t.host.app.counts.recordsIn.Add(1)
 	if times := t.host.app.strikes.of(p.at, r.Offset, t.userWork()); times > 0 {
-		t.processingFailed(o, fmt.Errorf("%w: this record ran in user code until the poll clock fired, %d times in this process; it was not run again", ErrPollClock, times), "poll_clock")
+		t.struckOut(o, times)
 		return true
 	}
 	t.guard(o, p.feed)
@@ -221,9 +228,6 @@ func (t *task) guard(o *origin, f func(*origin)) {
 	}()
 	f(o)
 }
-
-// userWork names user code outside of calls for the poll clock's reports.
-func (t *task) userWork() string { return "user code of task " + t.id.String() }
 
 // finished is told, from any goroutine, that nothing of a record is open.
 func (t *task) finished(o *origin) {

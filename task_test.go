@@ -25,7 +25,7 @@ func benchTask(tb testing.TB, build func(*Builder)) *task {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	t, err := newTask(newThread(app, 1), loop.TaskID{}, map[member.TopicPartition]int64{{Topic: "in"}: 0})
+	t, err := newTask(newThread(app, 1), loop.TaskID{}, map[member.TopicPartition]member.Offset{{Topic: "in"}: {}})
 	if err != nil {
 		tb.Fatal(err)
 	}

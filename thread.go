@@ -242,18 +242,18 @@ func (th *thread) taskFailed(t *task, err error) {
 	})
 }
 
-// position is where each partition of a task begins: its committed offset, or
-// what auto.offset.reset says.
-func (th *thread) positions(ctx context.Context, parts []member.TopicPartition) (map[member.TopicPartition]int64, error) {
+// positions is where each partition of a task begins: its committed offset,
+// with what was committed beside it, or what auto.offset.reset says.
+func (th *thread) positions(ctx context.Context, parts []member.TopicPartition) (map[member.TopicPartition]member.Offset, error) {
 	committed, err := th.member.Committed(ctx, parts)
 	if err != nil {
 		return nil, fmt.Errorf("fetch committed offsets of %v: %w", parts, err)
 	}
-	out := map[member.TopicPartition]int64{}
+	out := map[member.TopicPartition]member.Offset{}
 	var missing []member.TopicPartition
 	for _, p := range parts {
 		if o, ok := committed[p]; ok && o.At >= 0 {
-			out[p] = o.At
+			out[p] = o
 		} else {
 			missing = append(missing, p)
 		}
@@ -265,8 +265,19 @@ func (th *thread) positions(ctx context.Context, parts []member.TopicPartition) 
 	if err != nil {
 		return nil, err
 	}
-	maps.Copy(out, begin)
+	for p, at := range begin {
+		out[p] = member.Offset{At: at, LeaderEpoch: -1}
+	}
 	return out, nil
+}
+
+// said is positions for a log line.
+func said(positions map[member.TopicPartition]member.Offset) string {
+	at := map[member.TopicPartition]int64{}
+	for p, o := range positions {
+		at[p] = o.At
+	}
+	return fmt.Sprint(at)
 }
 
 // byTask sorts partitions into tasks.
@@ -283,12 +294,12 @@ func (th *thread) byTask(parts []member.TopicPartition) map[loop.TaskID][]member
 
 // evicted notes a lease that the poll clock ended.
 func (th *thread) evicted(e member.Evicted) {
-	th.app.strikes.add(e.Work)
+	times := max(th.app.strikes.add(e.Work), e.Times)
 	th.app.evicted(Eviction{
-		At: time.Now(), Thread: th.name, Cause: cause.PollClock, Work: e.Work.String(), Age: e.Age, Times: e.Times,
-		Error: (&member.PollClockError{Work: e.Work, Age: e.Age, Limit: e.Clocks.PollLimit}).Error(),
+		At: time.Now(), Thread: th.name, Cause: cause.PollClock, Work: e.Work.String(), Age: e.Age, Times: times,
+		Error: (&member.PollClockError{Work: e.Work, Age: e.Age, Limit: e.Clocks.PollLimit, InPoll: th.app.streams42}).Error(),
 	})
-	th.log.Error("lease lost to the poll clock", "work", e.Work.String(), "age", e.Age, "max.poll.interval.ms", e.Clocks.PollLimit.Milliseconds(), "times", e.Times)
+	th.log.Error("lease lost to the poll clock", "work", e.Work.String(), "age", e.Age, "max.poll.interval.ms", e.Clocks.PollLimit.Milliseconds(), "times", times)
 }
 
 // lost notes a lease that was lost otherwise. A loss to the poll clock was

@@ -129,6 +129,60 @@ func (w *world) read(topic string) []*kgo.Record {
 	return out
 }
 
+// notes are the metadata of the committed offsets.
+func (w *world) notes(group, topic string) map[int32]string {
+	w.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	offsets, err := kadm.NewClient(w.client).FetchOffsets(ctx, group)
+	if err != nil && !errors.Is(err, kerr.GroupIDNotFound) && !kerr.IsRetriable(err) {
+		w.t.Fatalf("offsets of %s: %v", group, err)
+	}
+	out := map[int32]string{}
+	offsets.Each(func(o kadm.OffsetResponse) {
+		if o.Topic == topic {
+			out[o.Partition] = o.Metadata
+		}
+	})
+	return out
+}
+
+// plug is the network of one process: pulled, it is as if the process were
+// killed, as far as the cluster can see.
+type plug struct {
+	world *world
+	mu    sync.Mutex
+	conns []net.Conn
+	out   bool
+}
+
+func (p *plug) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	dial := p.world.dial
+	if dial == nil {
+		dial = new(net.Dialer).DialContext
+	}
+	conn, err := dial(ctx, network, addr)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err == nil && p.out {
+		conn.Close()
+		return nil, errors.New("the plug is pulled")
+	}
+	p.conns = append(p.conns, conn)
+	return conn, err
+}
+
+func (p *plug) pull() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.out = true
+	for _, c := range p.conns {
+		if c != nil {
+			c.Close()
+		}
+	}
+}
+
 // committed is the committed offset of each partition.
 func (w *world) committed(group, topic string) map[int32]int64 {
 	w.t.Helper()

@@ -130,10 +130,27 @@ type PollClockError struct {
 	Work  Work
 	Age   time.Duration
 	Limit time.Duration // max.poll.interval.ms
+	// InPoll says that Age is the time since the last poll, and Work only what
+	// the member was busy with when that was too long.
+	InPoll bool
 }
 
-// Error names the work, its age and the knob.
+// Error names the work, the age of what the clock counts, and the knob.
 func (e *PollClockError) Error() string {
-	return fmt.Sprintf("poll clock: %s has run for %s, max.poll.interval.ms is %s: give the call a shorter timeout, or raise max.poll.interval.ms",
-		e.Work, e.Age.Round(time.Millisecond), e.Limit)
+	hint := "give the call a shorter timeout"
+	if e.InPoll {
+		hint = "do less between two polls"
+	}
+	return fmt.Sprintf("poll clock: %s, max.poll.interval.ms is %s: %s, or raise max.poll.interval.ms", e.held(), e.Limit, hint)
+}
+
+func (e *PollClockError) held() string {
+	age := e.Age.Round(time.Millisecond)
+	switch {
+	case !e.InPoll:
+		return fmt.Sprintf("%s has run for %s", e.Work, age)
+	case e.Work == Work{}:
+		return fmt.Sprintf("no poll for %s", age)
+	}
+	return fmt.Sprintf("no poll for %s, now in %s", age, e.Work)
 }

@@ -1,7 +1,6 @@
 package member
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -48,7 +47,7 @@ func (c *Core) evict(now time.Time, w Work, age time.Duration) {
 		PollLeft: c.cfg.MaxPoll - age, PollLimit: c.cfg.MaxPoll,
 		Generation: c.generation, MemberID: c.memberID, State: c.State(), OldestWork: w,
 	}})
-	cause := &PollClockError{Work: w, Age: age, Limit: c.cfg.MaxPoll}
+	cause := &PollClockError{Work: w, Age: age, Limit: c.cfg.MaxPoll, InPoll: c.cfg.InPoll}
 	if c.cfg.InstanceID != "" && c.phase == Joining && c.join.seq != 0 {
 		// A static member says nothing to the coordinator, and its join is
 		// under way already: what it is given there it takes afresh.
@@ -58,7 +57,7 @@ func (c *Core) evict(now time.Time, w Work, age time.Duration) {
 	if c.cfg.InstanceID == "" && c.memberID != "" {
 		reason := reasonPollClock
 		if w != (Work{}) {
-			reason = PollClockReason + fmt.Sprintf("%s has run for %s", w, age.Round(time.Millisecond))
+			reason = PollClockReason + cause.held()
 		}
 		c.sendLeave(now, c.leaveRequest(reason))
 	}

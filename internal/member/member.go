@@ -35,7 +35,8 @@ type Member struct {
 	queue   []Event // not yet taken by the reader of Events
 	told    int     // events ever queued
 	fatal   bool
-	away    bool // the coordinator could not be reached last time
+	away    time.Time // since when the coordinator has not been reached; zero: it answers
+	warned  bool      // that it is away
 }
 
 // input is one step for the owner; done, when set, is closed after it.
@@ -163,18 +164,28 @@ func (m *Member) step(in In) {
 	m.publish()
 }
 
-// noteReach logs when the coordinator can no longer be reached, and when it
-// can be again; the core retries in between.
+// awayWarn is how long a coordinator may be away before that is worth a
+// warning. A group's first members always find it away for a moment: it is
+// about to be made, or moves.
+const awayWarn = 5 * time.Second
+
+// noteReach logs when the coordinator cannot be reached for a while, and when
+// it can be again; the core retries in between.
 func (m *Member) noteReach(err error) {
 	log := m.cfg.Logger.With("group", m.cfg.Group, "member", m.core.memberID)
 	switch {
 	case errors.Is(err, context.Canceled):
-	case err != nil && !m.away:
-		m.away = true
-		log.Warn("coordinator cannot be reached, trying again", "err", err)
-	case err == nil && m.away:
-		m.away = false
-		log.Info("coordinator answers again")
+	case err != nil && m.away.IsZero():
+		m.away = time.Now()
+		log.Debug("coordinator does not answer, trying again", "err", err)
+	case err != nil && !m.warned && time.Since(m.away) >= awayWarn:
+		m.warned = true
+		log.Warn("coordinator cannot be reached, trying again", "for", time.Since(m.away).Round(time.Millisecond), "err", err)
+	case err == nil && m.warned:
+		log.Info("coordinator answers again", "after", time.Since(m.away).Round(time.Millisecond))
+		fallthrough
+	case err == nil:
+		m.away, m.warned = time.Time{}, false
 	}
 }
 

@@ -133,6 +133,26 @@ func (l *workList) look() (w Work, began time.Time, n int) {
 	return w, began, l.n
 }
 
+// Held is one piece of work that is unfinished.
+type Held struct {
+	Work
+	Began time.Time
+}
+
+// held lists the works that are age old, oldest first.
+func (l *workList) held(now time.Time, age time.Duration) []Held {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var out []Held
+	for c := l.oldest; c != nil && now.Sub(c.began) >= age; c = c.next {
+		out = append(out, Held{c.work, c.began})
+	}
+	return out
+}
+
+// Held lists works whose poll clock has run for age, oldest first.
+func (m *Member) Held(age time.Duration) []Held { return m.works.held(time.Now(), age) }
+
 // Begin starts the poll clock of one piece of work. The context is cancelled
 // with a *PollClockError as its cause when the work is older than
 // max.poll.interval.ms, and when the member stops or the work ends. InPoll
