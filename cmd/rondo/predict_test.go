@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"log/slog"
 	"strings"
 	"testing"
@@ -11,8 +12,55 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/rondo-streams/rondo"
 	"github.com/rondo-streams/rondo/broker"
+	"github.com/rondo-streams/rondo/predict"
+	"github.com/rondo-streams/rondo/serde"
 )
+
+// TestPredictTopology reads what a topology of the runtime says of itself.
+func TestPredictTopology(t *testing.T) {
+	facts := rondo.TopicOf("facts", serde.String(), serde.String())
+	ask := func(_ context.Context, _, text string) (string, error) { return text, nil }
+	build := rondo.New("scorer")
+	build.From(facts).
+		Call("model", 30*time.Second, ask, rondo.CallPolicy{Attempts: 3, Backoff: time.Second}).
+		FailuresTo(rondo.TopicOf("facts.failed", serde.String(), serde.String())).
+		To(rondo.TopicOf("scores", serde.String(), serde.String()))
+	topology, err := build.Build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := json.Marshal(topology)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var s predict.Settings
+	if err := s.FromTopology(text); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.Call.Worst(); got != topology.WorstRecord() || s.Kind != predict.Rondo || s.Call.Attempts != 3 {
+		t.Errorf("%+v, the topology says %s", s.Call, topology.WorstRecord())
+	}
+}
+
+// FuzzPredictConfig reads anything as Spring's YAML and as properties.
+func FuzzPredictConfig(f *testing.F) {
+	f.Add([]byte("spring:\n  kafka:\n    properties:\n      max.poll.interval.ms: 30000\n"))
+	f.Add([]byte("spring.kafka.listener.concurrency=3\nmax.poll.records = 5"))
+	f.Add([]byte("a: &a [x, x]\nb: [*a, *a]\n---\n? {a: b}\n: 1\n"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var s predict.Settings
+		if _, err := springYAML(data, &s); err != nil && err.Error() == "" {
+			t.Error("an error without words")
+		}
+		if properties, err := parseProperties(data); err == nil {
+			if _, err := springOrPlain(properties, &s); err != nil && err.Error() == "" {
+				t.Error("an error without words")
+			}
+		}
+	})
+}
 
 // TestPredictLiveGroup watches a group that works: its time-outs come from its
 // record, its partitions and rates from its offsets, and once it is closed the

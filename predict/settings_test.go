@@ -1,0 +1,119 @@
+package predict
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestCheckRefuses lists nonsense with a part of the answer.
+func TestCheckRefuses(t *testing.T) {
+	call := Always(time.Second)
+	for _, c := range []struct {
+		s    Settings
+		says string
+	}{
+		{Settings{}, "how slow is the service?"},
+		{Settings{Latency: Always(-1)}, "latency=0: want milliseconds from 0"},
+		{Settings{Latency: call, Kind: 99}, "kind(99) is not a kind"},
+		{Settings{Latency: call, MaxPollInterval: 31 * 24 * time.Hour}, "max.poll.interval.ms=2678400000: want"},
+		{Settings{Latency: call, Tasks: -1}, "tasks=-1: want a number from 0"},
+		{Settings{Latency: call, Arrival: -1}, "arrival=-1: want"},
+		{Settings{Latency: call, Tasks: 2, HandOver: 3}, "hand-over of 3 tasks: a thread has only 2"},
+		{Settings{Latency: call, Overhead: 1}, "nothing is free"},
+		{Settings{Latency: call, Kind: Sarama, ExactlyOnce: true}, "judged for kafka-streams only"},
+		{Settings{Latency: call, Protocol: Consumer}, "group.protocol=consumer is not for kafka-streams"},
+		{Settings{Latency: call, Kind: Rondo, Protocol: Streams}, "group.protocol=streams is for kafka-streams"},
+		{Settings{Latency: call, SessionTimeout: time.Second}, "must be below session.timeout.ms"},
+		{Settings{Latency: call, ExactlyOnce: true, CommitInterval: time.Minute}, "must not be below commit.interval.ms"},
+		{Settings{Latency: Latency{Shape: Ramp, To: time.Second}}, "a ramp takes time"},
+		{Settings{Latency: call, Call: Call{Timeout: -5}}, "call timeout"},
+	} {
+		err := c.s.Check()
+		if err == nil || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%+v: %v, want %q", c.s, err, c.says)
+		}
+		if _, predicted := Predict(c.s); (predicted == nil) != (err == nil) {
+			t.Errorf("%+v: Predict says %v", c.s, predicted)
+		}
+	}
+}
+
+// TestChanges tries what is advised: with it the verdict is what was promised,
+// and what is called idle does not help.
+func TestChanges(t *testing.T) {
+	for _, s := range []Settings{
+		{Queued: 20, Latency: Always(12 * time.Second), MaxPollInterval: 30 * time.Second, SessionTimeout: 2 * time.Minute},
+		{Kind: JavaConsumer, Latency: Always(time.Second)},
+		{Kind: KafkaJS, Latency: Always(40 * time.Second)},
+		{Kind: Rondo, Latency: Always(time.Second), Call: Call{Timeout: 2 * time.Minute, Attempts: 3}},
+		{Tasks: 3, Queued: 20, Latency: Always(12 * time.Second), ExactlyOnce: true},
+		{Tasks: 6, Threads: 2, Latency: Always(time.Second)},
+	} {
+		r, err := Predict(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Verdict != Unsafe || r.Example == "" || len(r.Changes) == 0 {
+			t.Errorf("%+v: %s, %d changes, shown by %q", s, r.Verdict, len(r.Changes), r.Shows)
+		}
+		for _, c := range r.Changes {
+			if c.Verdict >= r.Verdict || c.Cost == "" || c.From == c.To {
+				t.Errorf("%+v: %v", s, c)
+			}
+			turned := s
+			name := map[string]string{"call time-out": "call.timeout", "call attempts": "call.attempts", "rebalance timeout": "rebalance.timeout.ms"}[c.Knob]
+			if name == "" {
+				name = c.Knob
+			}
+			if err := turned.Set(name, c.To); err != nil {
+				t.Errorf("%v: %v", c, err)
+			} else if got := Evaluate(turned).Verdict; got != c.Verdict {
+				t.Errorf("%v: with it %s", c, got)
+			}
+		}
+	}
+}
+
+// TestJSON pins the names that docs/predict.md promises.
+func TestJSON(t *testing.T) {
+	r, err := Predict(Settings{Latency: Always(time.Second), Call: Call{Timeout: NoTimeout}, Kind: FranzGo})
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := json.Marshal(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var fields map[string]any
+	if err := json.Unmarshal(text, &fields); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range strings.Fields("schema verdict kind group_protocol round_ms longest_pass_ms largest_n band bounds changes knobs_that_do_nothing safe_call_ms counter_example assumed notes settings rules") {
+		if _, ok := fields[name]; !ok {
+			t.Errorf("no %s in %s", name, text)
+		}
+	}
+	if !strings.Contains(string(text), `"rule":"no-time-out","verdict":"unsafe","worst_ms":null`) {
+		t.Errorf("a call without a time-out: %s", text)
+	}
+}
+
+// FuzzSettings reads anything as a property and as a topology, and judges what
+// passes: nothing may panic, or run for ever.
+func FuzzSettings(f *testing.F) {
+	f.Add("max.poll.interval.ms", "30000", []byte(`{"operators":[{"kind":"call","worst_ns":9000000000,"timeout_ns":3000000000,"attempts":3}]}`))
+	f.Add("call", "12s", []byte(`{}`))
+	f.Add("arrival", "NaN", []byte(`{"operators":[{"kind":"call","worst_ns":-1}]}`))
+	f.Fuzz(func(t *testing.T, name, value string, topology []byte) {
+		s := Settings{Latency: Always(time.Second), Queued: 5}
+		if s.Set(name, value) == nil && s.Check() == nil && s.PerThread() < 100 {
+			Evaluate(s)
+		}
+		s = Settings{}
+		if s.FromTopology(topology) == nil && s.Check() == nil {
+			Evaluate(s)
+		}
+	})
+}
