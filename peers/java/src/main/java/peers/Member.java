@@ -25,6 +25,8 @@ import org.apache.kafka.common.serialization.StringDeserializer;
 final class Member {
     static final int SESSION_MS = 6000;
     static final int POLL_MS = 5000;
+    /** The session of a static member: a busy machine may take that long to start a JVM again. */
+    static final int RESTART_MS = 45_000;
 
     private Member() {}
 
@@ -36,14 +38,16 @@ final class Member {
         Properties p = new Properties();
         p.put("bootstrap.servers", bootstrap);
         p.put("group.id", group);
+        int session = SESSION_MS;
         if (args.length > 4) {
             p.put("group.instance.id", args[4]);
+            session = RESTART_MS;
         }
         if (assignor.equals("consumer")) { // the broker assigns, and has the session time-out
             p.put("group.protocol", "consumer");
         } else {
             p.put("partition.assignment.strategy", assignor);
-            p.put("session.timeout.ms", String.valueOf(SESSION_MS));
+            p.put("session.timeout.ms", String.valueOf(session));
             p.put("heartbeat.interval.ms", "500");
         }
         p.put("auto.offset.reset", "earliest");
