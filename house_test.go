@@ -88,6 +88,7 @@ var direct = []string{
 	"github.com/twmb/franz-go/pkg/kmsg",
 	"github.com/rogpeppe/go-internal",
 	"go.uber.org/goleak",
+	"go.yaml.in/yaml/v3",
 	"pgregory.net/rapid",
 }
 
