@@ -96,7 +96,7 @@ func Parse(name string, text []byte) (*Scenario, error) {
 	}
 	if len(errs) == 0 {
 		if err := p.check(); err != nil {
-			errs = append(errs, &FormatError{name, p.line, err})
+			errs = append(errs, &FormatError{name, max(p.line, 1), err})
 		}
 	}
 	if len(errs) > 0 {
@@ -154,6 +154,11 @@ func (p *parser) check() error {
 	}
 	if s.For <= 0 {
 		return errors.New("no length: for 300s")
+	}
+	for _, d := range []time.Duration{s.Settings.MaxPollInterval, s.Session, s.Heartbeat, s.Settings.CommitInterval} {
+		if d > 0 && s.For/d > 1_000_000 {
+			return fmt.Errorf("for %s with a clock of %s: more than a million of them", s.For, d)
+		}
 	}
 	if s.Warm.N > 0 {
 		if s.Zero > 0 {
