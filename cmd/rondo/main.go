@@ -23,6 +23,7 @@ type command struct {
 	Groups  groupsCmd  `cmd:"" help:"List, describe, reset and delete consumer groups, and show why each rebalance happened."`
 	Lab     labCmd     `cmd:"" help:"Repeat experiments on stream threads and groups: predicted, measured, beside Kafka Streams 4.2.0."`
 	Predict predictCmd `cmd:"" help:"Say before a deploy whether settings keep the lease: every margin, the smallest change, a counter-example."`
+	Topics  topicsCmd  `cmd:"" help:"List, create, describe, alter and delete topics."`
 	Stub    stubCmd    `cmd:"" help:"Serve an HTTP scoring service whose latency and failures can be set while it runs."`
 	Version versionCmd `cmd:"" help:"Print the version."`
 	Help    helpCmd    `cmd:"" help:"Print a page of help: exit-codes, environment."`
