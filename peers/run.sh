@@ -168,7 +168,7 @@ free_port() {
 }
 
 # Members of consumer and streams groups have their clocks from the broker.
-group_clocks='group.consumer.min.session.timeout.ms=1000 group.consumer.session.timeout.ms=6000
+group_clocks='group.consumer.min.session.timeout.ms=1000 group.consumer.session.timeout.ms=12000
   group.consumer.min.heartbeat.interval.ms=100 group.consumer.heartbeat.interval.ms=500
   group.streams.min.session.timeout.ms=1000 group.streams.session.timeout.ms=6000
   group.streams.min.heartbeat.interval.ms=100 group.streams.heartbeat.interval.ms=500 group.streams.num.standby.replicas=1'

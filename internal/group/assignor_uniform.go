@@ -183,15 +183,29 @@ func (u *uniform) even() {
 func (u *uniform) targets() []partitionSet {
 	targets := make([]partitionSet, len(u.members))
 	for m := range targets {
-		targets[m] = partitionSet{}
+		targets[m] = make(partitionSet, len(u.topics))
 	}
-	for p, m := range u.owner {
-		if m < 0 {
-			continue // of a topic that nobody reads any more
+	counts := make([]int, len(u.members))
+	lists := make([][]int32, len(u.members))
+	for i, t := range u.topics {
+		owners := u.owner[u.first[i] : u.first[i]+t.Partitions]
+		clear(counts)
+		for _, m := range owners {
+			counts[m]++
 		}
-		i := u.topicOf[p]
-		id := u.topics[i].ID
-		targets[m][id] = append(targets[m][id], int32(p)-u.first[i])
+		for m, n := range counts {
+			if lists[m] = nil; n > 0 {
+				lists[m] = make([]int32, 0, n)
+			}
+		}
+		for index, m := range owners {
+			lists[m] = append(lists[m], int32(index))
+		}
+		for m, list := range lists {
+			if len(list) > 0 {
+				targets[m][t.ID] = list
+			}
+		}
 	}
 	return targets
 }

@@ -20,6 +20,12 @@ func FuzzReplay(f *testing.F) {
 	} {
 		w.play(t, line)
 	}
+	for _, line := range []string{
+		"consumer topics t:4 u:2", "consumer join n instance=i topics=t+u assignor=range", "consumer join o regex=[tu]", "advance 1s",
+		"consumer beat n owns=t:0,1", "consumer beat o", "consumer eager c", "consumer leave n for=while", "consumer leave o",
+	} {
+		w.play(t, line)
+	}
 	for _, r := range w.durable {
 		f.Add(r.Key, r.Value, int64(1))
 	}
@@ -77,11 +83,11 @@ func FuzzRequests(f *testing.F) {
 	for _, v := range []int16{0, 3, 4, 9} {
 		seed(join, v)
 	}
-	for key := range int16(48) {
+	for key := range int16(70) {
 		switch req := kmsg.RequestForKey(key).(type) {
 		case *kmsg.SyncGroupRequest, *kmsg.HeartbeatRequest, *kmsg.LeaveGroupRequest, *kmsg.OffsetCommitRequest,
 			*kmsg.TxnOffsetCommitRequest, *kmsg.OffsetFetchRequest, *kmsg.OffsetDeleteRequest, *kmsg.DescribeGroupsRequest,
-			*kmsg.ListGroupsRequest, *kmsg.DeleteGroupsRequest:
+			*kmsg.ListGroupsRequest, *kmsg.DeleteGroupsRequest, *kmsg.ConsumerGroupHeartbeatRequest, *kmsg.ConsumerGroupDescribeRequest:
 			for v := range req.MaxVersion() + 1 {
 				seed(req, v)
 			}
@@ -89,7 +95,10 @@ func FuzzRequests(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, key, version int16, body []byte) {
 		w := newWorld(Config{InitialRebalanceDelay: -1})
-		for _, line := range []string{"join a", "join b instance=i2", "advance 0s", "sync a a=A b=B", "sync b", "commit a t:0=5", "ask c"} {
+		for _, line := range []string{
+			"join a", "join b instance=i2", "advance 0s", "sync a a=A b=B", "sync b", "commit a t:0=5", "ask c",
+			"consumer topics t:4", "consumer join n group=k", "consumer join o group=k", "consumer beat n group=k",
+		} {
 			w.play(t, line)
 		}
 		req := kmsg.RequestForKey(key)
@@ -117,7 +126,7 @@ func served(req kmsg.Request) bool {
 	switch req.(type) {
 	case *kmsg.JoinGroupRequest, *kmsg.SyncGroupRequest, *kmsg.HeartbeatRequest, *kmsg.LeaveGroupRequest, *kmsg.OffsetCommitRequest,
 		*kmsg.TxnOffsetCommitRequest, *kmsg.OffsetFetchRequest, *kmsg.OffsetDeleteRequest, *kmsg.DescribeGroupsRequest,
-		*kmsg.ListGroupsRequest, *kmsg.DeleteGroupsRequest:
+		*kmsg.ListGroupsRequest, *kmsg.DeleteGroupsRequest, *kmsg.ConsumerGroupHeartbeatRequest, *kmsg.ConsumerGroupDescribeRequest:
 		return true
 	}
 	return false

@@ -30,7 +30,7 @@ import org.apache.kafka.common.serialization.StringSerializer;
  * commit was refused or its reader killed, and at the end the committed offsets must be the ends of the log.
  *
  * <p>Arguments: HOST:PORT range|cooperative-sticky|consumer. The last is the consumer protocol, for which the broker
- * should have group.consumer.session.timeout.ms=6000.
+ * should have a group.consumer.session.timeout.ms that a restart fits in, and no more than 30000.
  */
 final class Groups {
     private static final int PARTITIONS = 6;
