@@ -36,6 +36,13 @@
 // member comes back under a new id. A group that is caught between two of those
 // points by a crash wakes up in the last generation that was written.
 //
+// In the newer protocols, whose memberships are consumer*.go (KIP-848) and
+// streams*.go (KIP-1071), the coordinator assigns, and members follow one by one.
+// There every change is a record: it is applied when it is written, taken back
+// when its append fails, and an answer waits until what it was read from is
+// durable. A streams group needs topics of its own; the Output names them, and
+// the shell makes them.
+//
 // # Two clocks, one cause
 //
 // Every change of a generation leaves exactly one [cause.Event] (story.go):
@@ -47,6 +54,7 @@
 // # Sources
 //
 // The behaviour is that of Apache Kafka 4.2.0 (GroupMetadataManager.java,
-// OffsetMetadataManager.java, ClassicGroup.java), held against recordings of
+// OffsetMetadataManager.java, ClassicGroup.java, and what stands in its folders
+// modern and streams), held against recordings of
 // it. Deviations are few, and each is explained where it is made.
 package group
