@@ -46,6 +46,7 @@ func (b *Broker) handleMetadata(rq *request) {
 		return
 	}
 	create := b.settings.bool("auto.create.topics.enable") && (rq.version < 4 || msg.AllowAutoTopicCreation)
+	resp.Topics = make([]kmsg.MetadataResponseTopic, 0, len(msg.Topics))
 	for _, t := range msg.Topics {
 		resp.Topics = append(resp.Topics, b.metadataOf(c, t, msg, create))
 	}

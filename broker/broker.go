@@ -34,6 +34,7 @@ type Broker struct {
 	fetchMax int   // fetch.max.bytes
 	maxConns int   // max.connections
 	frames   memory
+	decoding memory
 	replies  memory
 	shedAt   atomic.Int64 // when shed looked last
 
@@ -109,6 +110,7 @@ func (b *Broker) configure() error {
 	if b.frames.limit <= 0 {
 		b.frames.limit = frameMemory
 	}
+	b.frames.overdraft, b.decoding.limit = true, decodeMemory
 	b.table = dispatch()
 	for name, why := range s.ignored() {
 		b.log.Info("setting without effect", "name", name, "cause", why)

@@ -94,29 +94,33 @@ func (c *conn) loop() error {
 		if err != nil {
 			return err
 		}
-		if err := c.payDecoding(frame); err != nil {
-			return err
-		}
-		rq, err := c.decode(frame)
-		if err != nil {
-			return err
-		}
-		if rq.key == wire.Produce { // held until it is answered
-			rq.paid, c.paid = c.paid, nil
-		}
-		if !c.enqueue(rq) {
-			c.b.repay(rq.paid)
-			return nil
-		}
-		if heavy(rq.key) && !c.awaitReplies() {
-			return nil
-		}
-		if err := c.handle(rq); err != nil {
+		if err := c.next(frame); err != nil {
 			return err
 		}
 		c.b.repay(c.paid)
 		c.paid = c.paid[:0]
 	}
+}
+
+// next decodes a frame and serves the request, as soon as it is its turn.
+func (c *conn) next(frame []byte) error {
+	claim, err := c.payDecoding(frame)
+	if err != nil {
+		return err
+	}
+	defer c.b.decoding.release(claim)
+	rq, err := c.decode(frame)
+	if err != nil {
+		return err
+	}
+	if rq.key == wire.Produce { // held until it is answered
+		rq.paid, c.paid = c.paid, nil
+	}
+	if !c.enqueue(rq) {
+		c.b.repay(rq.paid)
+		return net.ErrClosed
+	}
+	return c.handle(rq)
 }
 
 // readFrame reads one frame. Memory grows with what arrives, not with what the
@@ -232,13 +236,36 @@ func (c *conn) busy() bool {
 	return len(c.queue) > 0
 }
 
-// payDecoding waits for the memory that decoding a request may take. Produce is
-// looked at before it is decoded, and points into its frame.
-func (c *conn) payDecoding(frame []byte) error {
-	if len(frame) <= decodeFree || frame[0] == 0 && frame[1] == byte(wire.Produce) {
-		return nil
+// payDecoding waits until a request can be decoded and served at once: for the
+// requests before it, for room for its answer, and for the memory that decoding
+// may take. Who has that memory waits for nothing more. Produce is looked at
+// before it is decoded, and points into its frame: it costs nothing here.
+func (c *conn) payDecoding(frame []byte) (*claim, error) {
+	if len(frame) < 2 {
+		return nil, fmt.Errorf("read request: a frame of %d bytes: %w", len(frame), wire.ErrFrame)
 	}
-	return c.pay(decodeFactor * len(frame))
+	key := int16(frame[0])<<8 | int16(frame[1])
+	if key == wire.Produce {
+		return nil, nil
+	}
+	for c.busy() {
+		select {
+		case <-c.served:
+		case <-c.hungUp:
+			return nil, net.ErrClosed
+		}
+	}
+	if heavy(key) && !c.awaitReplies() {
+		return nil, net.ErrClosed
+	}
+	if len(frame) <= decodeFree {
+		return nil, nil
+	}
+	claim := c.b.decoding.acquire(int64(decodeFactor*len(frame)), c.hungUp)
+	if claim == nil {
+		return nil, net.ErrClosed
+	}
+	return claim, nil
 }
 
 // awaitReplies waits until there is memory for answers.

@@ -242,6 +242,13 @@ func FuzzConnection(f *testing.F) {
 	fetch := fetchRequest("t", 0, 0, 0)
 	fetch.SetVersion(12)
 	f.Add(formatter.AppendRequest(nil, fetch, 1))
+	for _, row := range b.table { // the first and the last version of every API
+		for _, version := range []int16{row.Min, row.Max} {
+			req := kmsg.RequestForKey(row.Key)
+			req.SetVersion(version)
+			f.Add(formatter.AppendRequest(nil, req, 1))
+		}
+	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		here, there := net.Pipe()
 		if !b.admit(newConn(b, b.nodes[0], there)) {

@@ -9,15 +9,17 @@ import (
 )
 
 // Memory over all connections. A client pays for what it makes the broker hold:
-// the frame that it sends and what decoding it takes (Broker.frames), and the
-// answers that it does not take (Broker.replies). Neither depends on how many
-// clients there are.
+// the frame that it sends (Broker.frames), what decoding it takes
+// (Broker.decoding), and the answers that it does not take (Broker.replies).
+// None of them depends on how many clients there are.
 const (
 	// frameMemory is the bound on frames when queued.max.request.bytes is not
 	// set, where Kafka has none.
-	frameMemory = 256 << 20
+	frameMemory = 128 << 20
+	// decodeMemory bounds what requests become when they are decoded and served.
+	decodeMemory = 256 << 20
 	// replyMemory bounds answers that wait for their readers.
-	replyMemory = 256 << 20
+	replyMemory = 128 << 20
 	// smallFrame is what a frame may have before it costs anything.
 	smallFrame = 16 << 10
 	// decodeFactor is how many times its size a request of short strings and
@@ -38,7 +40,8 @@ const (
 
 // memory is a number of bytes that many take from.
 type memory struct {
-	limit int64
+	limit     int64
+	overdraft bool // one may go on although nothing is left
 
 	mu      sync.Mutex
 	used    int64
@@ -53,9 +56,10 @@ type claim struct {
 	granted chan struct{}
 }
 
-// acquire waits for n bytes. One at a time gets them although they are not
-// there, so that frames that are half read cannot wait for each other for ever.
-// It returns nil when quit is closed first.
+// acquire waits for n bytes. Who wants more than there are gets them when nobody
+// else has any. With an overdraft, for those who hold a part already and must
+// not wait for each other for ever, one goes on besides the others. It returns
+// nil when quit is closed first.
 func (m *memory) acquire(n int64, quit <-chan struct{}) *claim {
 	c := &claim{n: n}
 	m.mu.Lock()
@@ -85,8 +89,8 @@ func (m *memory) acquire(n int64, quit <-chan struct{}) *claim {
 // grant takes the bytes of a claim, if it may have them.
 func (m *memory) grant(c *claim) bool {
 	switch {
-	case m.used+c.n <= m.limit:
-	case !m.lone:
+	case m.used+c.n <= m.limit, m.used == 0:
+	case m.overdraft && !m.lone:
 		m.lone, c.lone = true, true
 	default:
 		return false

@@ -13,7 +13,7 @@ import (
 // Claims wait in their order; one goes on although nothing is left; who gives
 // up leaves no trace.
 func TestMemoryClaims(t *testing.T) {
-	m := &memory{limit: 100}
+	m := &memory{limit: 100, overdraft: true}
 	never := make(chan struct{})
 	a := m.acquire(60, never)
 	over := m.acquire(60, never) // the one
@@ -44,6 +44,12 @@ func TestMemoryClaims(t *testing.T) {
 	if m.inUse() != 0 || m.lone || m.queueing() != 0 {
 		t.Errorf("in the end %d in use, lone %v", m.inUse(), m.lone)
 	}
+	m.overdraft = false
+	alone := m.acquire(300, never)
+	go func() { got <- m.acquire(1, never) }()
+	waitFor(t, "one to wait until nobody holds anything", func() bool { return m.queueing() == 1 })
+	m.release(alone)
+	m.release(<-got)
 	if n := m.take(130); n != 100 || !m.full() || m.take(1) != 0 {
 		t.Errorf("took %d", n)
 	}
