@@ -125,6 +125,7 @@ func (c *consumer) moveClassic(m *consumerMember, said *kmsg.ConsumerMemberMetad
 			owned.add(is.ID, t.Partitions)
 		}
 	}
+	owned.sorted()
 	if !downgrade {
 		c.retarget()
 	}

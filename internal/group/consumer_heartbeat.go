@@ -356,7 +356,7 @@ func ownedSet(topics []kmsg.ConsumerGroupHeartbeatRequestTopic) partitionSet {
 	for _, t := range topics {
 		p.add(t.TopicID, t.Partitions)
 	}
-	return p
+	return p.sorted()
 }
 
 func heartbeatAssignment(p partitionSet) *kmsg.ConsumerGroupHeartbeatResponseAssignment {

@@ -131,7 +131,7 @@ func (c *consumer) advance(m *consumerMember, owned partitionSet) *currentAssign
 		}
 		keep.add(id, free)
 	}
-	next := &currentAssignment{c.targetEpoch, now.epoch, memberStable, keep, nil}
+	next := &currentAssignment{c.targetEpoch, now.epoch, memberStable, keep.sorted(), nil}
 	if withheld {
 		next.state = memberUnreleased
 	}
@@ -144,7 +144,7 @@ func (c *consumer) conform(m *consumerMember, owned partitionSet) *currentAssign
 	now := m.current
 	keep, revoke := partitionSet{}, partitionSet{}
 	for id, list := range now.revoking {
-		revoke[id] = list
+		revoke.add(id, list)
 	}
 	for id, list := range now.assigned {
 		if c.reads(m.meta, id) {
@@ -157,7 +157,7 @@ func (c *consumer) conform(m *consumerMember, owned partitionSet) *currentAssign
 		return now
 	}
 	next := &currentAssignment{now.epoch, now.epoch, now.state, keep, now.revoking}
-	if owned == nil || owned.meets(revoke) {
+	if owned == nil || owned.meets(revoke.sorted()) {
 		next.state, next.revoking = memberUnrevoked, revoke
 	}
 	return next

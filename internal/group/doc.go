@@ -43,6 +43,13 @@
 // durable. A streams group needs topics of its own; the Output names them, and
 // the shell makes them.
 //
+// consumer*.go is the membership of the consumer protocol (KIP-848): the
+// coordinator assigns (assignor*.go), and every change is a record that is
+// applied at once and taken back when its append fails. A [Metadata] input
+// brings the cluster's topics, which it assigns from. migration.go turns living
+// groups of one protocol into the other; members of the classic protocol live
+// on in a consumer group (consumer_classic.go).
+//
 // # Two clocks, one cause
 //
 // Every change of a generation leaves exactly one [cause.Event] (story.go):

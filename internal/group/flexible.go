@@ -211,7 +211,7 @@ func (r *flexReader) partitions() partitionSet {
 		}
 		p.add(id, list)
 	}
-	return p
+	return p.sorted()
 }
 
 // end says whether the value could be read. Bytes that are left over belong to

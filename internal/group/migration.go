@@ -138,7 +138,7 @@ func (s *Shard) readMembers(old *classic) (metas []*memberMeta, assigned []parti
 				s.claim(has, owned, t)
 			}
 		}
-		assigned = append(assigned, has)
+		assigned = append(assigned, has.sorted())
 	}
 	return metas, assigned, 0
 }

@@ -29,7 +29,7 @@ func TestMixedSimulation(t *testing.T) {
 		simulateMixed(t, uint64(*simSeed), true)
 		return
 	}
-	for seed := range *simSeeds / 3 {
+	for seed := range *simSeeds / 5 {
 		if simulateMixed(t, uint64(seed), false); t.Failed() {
 			t.Fatalf("seed %d: go test ./internal/group -run MixedSimulation -seed %d -v", seed, seed)
 		}

@@ -201,12 +201,21 @@ func (p partitionSet) size() int {
 	return n
 }
 
-// add puts a list that need not be sorted into a set that is being made.
+// add puts partitions in any order into a set that is being made, which
+// sorted then completes: a request may name one topic a million times.
 func (p partitionSet) add(id TopicID, list []int32) {
-	if len(list) == 0 {
-		return
+	if len(list) > 0 {
+		p[id] = append(p[id], list...)
 	}
-	all := append(slices.Clone(p[id]), list...)
-	slices.SortFunc(all, cmp.Compare)
-	p[id] = slices.Compact(all)
+}
+
+// sorted completes a set that was made by add.
+func (p partitionSet) sorted() partitionSet {
+	for id, list := range p {
+		if !slices.IsSortedFunc(list, cmp.Compare) {
+			slices.Sort(list)
+		}
+		p[id] = slices.Compact(list)
+	}
+	return p
 }
