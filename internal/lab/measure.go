@@ -23,6 +23,11 @@ import (
 // lead is between the creation of everything and the beginning of a run.
 const lead = 300 * time.Millisecond
 
+// foreignSession is the shortest session.timeout.ms that brokers allow unless
+// they are told otherwise (group.min.session.timeout.ms). On another Kafka a
+// scaled session clock is no shorter.
+const foreignSession = 6 * time.Second
+
 // sampleEvery is how often the members are looked at.
 const sampleEvery = 15 * time.Millisecond
 
@@ -228,6 +233,9 @@ func (t *trial) options(m *instance) []rondo.Option {
 	}
 	if t.s.Heartbeat > 0 {
 		beat = t.s.Heartbeat
+	}
+	if t.cluster.own == nil {
+		session = max(session, foreignSession)
 	}
 	drain := 5 * time.Second / time.Duration(t.scale)
 	if t.s.Drain > 0 {
