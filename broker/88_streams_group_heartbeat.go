@@ -23,7 +23,7 @@ func (b *Broker) handleStreamsGroupHeartbeat(rq *request) {
 		return
 	}
 	b.groups.ask(rq, req.Group, req, func(r kmsg.Response) {
-		b.groups.noteMissingTopics(r.(*kmsg.StreamsGroupHeartbeatResponse))
+		b.groups.noteMissingTopics(req.Group, r.(*kmsg.StreamsGroupHeartbeatResponse))
 		rq.reply(r)
 	})
 }

@@ -28,8 +28,8 @@ type topicTroubles struct {
 }
 
 type topicTrouble struct {
-	text string
-	at   time.Time
+	group, text string
+	at          time.Time
 }
 
 // makeInternalTopics makes what a streams group wants, once at a time. It is
@@ -66,7 +66,7 @@ func (c *coordinator) makeInternalTopics(topics []group.InternalTopic) {
 			delete(tr.making, w.name)
 			delete(tr.failed, w.name)
 			if w.failed != nil && w.failed.code != kerr.TopicAlreadyExists.Code {
-				tr.failed[w.name] = topicTrouble{w.failed.text, time.Now()}
+				tr.failed[w.name] = topicTrouble{topics[0].Group, w.failed.text, time.Now()}
 				c.b.log.Warn("a streams group's internal topic cannot be made", "topic", w.name, "cause", w.failed.text)
 			}
 		}
@@ -84,27 +84,27 @@ func internalTopicRequest(t group.InternalTopic) kmsg.CreateTopicsRequestTopic {
 	return rq
 }
 
-// noteMissingTopics tells a member why the internal topics are still missing.
-func (c *coordinator) noteMissingTopics(resp *kmsg.StreamsGroupHeartbeatResponse) {
+// noteMissingTopics tells a member of a group why its internal topics are still
+// missing.
+func (c *coordinator) noteMissingTopics(groupID string, resp *kmsg.StreamsGroupHeartbeatResponse) {
 	for i := range resp.Status {
 		st := &resp.Status[i]
 		if st.StatusCode != statusMissingInternal {
 			continue
 		}
-		_, names, _ := strings.Cut(st.StatusDetail, ": ")
-		if text := c.streams.why(strings.Split(names, ", ")); text != "" {
+		if text := c.streams.why(groupID); text != "" {
 			st.StatusDetail += "; Creation failed: " + text + "."
 		}
 	}
 }
 
-// why says what has gone wrong with topics, "" when nothing has.
-func (tr *topicTroubles) why(names []string) string {
+// why says what has gone wrong with topics of a group, "" when nothing has.
+func (tr *topicTroubles) why(groupID string) string {
 	tr.mu.Lock()
 	defer tr.mu.Unlock()
 	var parts []string
 	for name, f := range tr.failed {
-		if slices.Contains(names, name) && time.Since(f.at) <= topicTroubleKept {
+		if f.group == groupID && time.Since(f.at) <= topicTroubleKept {
 			parts = append(parts, name+" ("+f.text+")")
 		}
 	}

@@ -223,8 +223,14 @@ func (w *configurer) missingSources() *trouble {
 	return &trouble{statusMissingSources, "Source topics " + summary(slices.Compact(missing)) + " are missing."}
 }
 
-// summary names a few topics of a sorted list.
-func summary(names []string) string { return strings.Join(names, ", ") }
+// summary names the first topics of a sorted list, and counts the rest.
+func summary(names []string) string {
+	const some = 3
+	if len(names) <= some {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d additional topics", strings.Join(names[:some], ", "), len(names)-some)
+}
 
 // decide finds the numbers of partitions of all internal topics: of those that
 // say one, of those that a subtopology writes, and last of the changelogs.
