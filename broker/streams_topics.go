@@ -38,6 +38,7 @@ type topicTrouble struct {
 func (c *coordinator) makeInternalTopics(topics []group.InternalTopic) {
 	tr := &c.streams
 	var wanted []*newTopic
+	groups := map[string]string{} // by topic
 	tr.mu.Lock()
 	for _, t := range topics {
 		if tr.making[t.Name] {
@@ -47,6 +48,7 @@ func (c *coordinator) makeInternalTopics(topics []group.InternalTopic) {
 			tr.making, tr.failed = map[string]bool{}, map[string]topicTrouble{}
 		}
 		tr.making[t.Name] = true
+		groups[t.Name] = t.Group
 		wanted = append(wanted, c.b.wantTopic(internalTopicRequest(t)))
 	}
 	tr.mu.Unlock()
@@ -66,7 +68,7 @@ func (c *coordinator) makeInternalTopics(topics []group.InternalTopic) {
 			delete(tr.making, w.name)
 			delete(tr.failed, w.name)
 			if w.failed != nil && w.failed.code != kerr.TopicAlreadyExists.Code {
-				tr.failed[w.name] = topicTrouble{topics[0].Group, w.failed.text, time.Now()}
+				tr.failed[w.name] = topicTrouble{groups[w.name], w.failed.text, time.Now()}
 				c.b.log.Warn("a streams group's internal topic cannot be made", "topic", w.name, "cause", w.failed.text)
 			}
 		}
