@@ -138,7 +138,7 @@ func TestSettingsAreChecked(t *testing.T) {
 	_, err := rondo.NewApp(topology,
 		rondo.Set("max.pol.interval.ms", "1000"), rondo.Set("consumer.session.timeout", "6s"), rondo.Set("num.stream.threads", "many"),
 		rondo.Set("loop.policy", "fast"), rondo.Set("drain.timeout.ms", "10m"), rondo.Set("heartbeat.interval.ms", "60000"), rondo.Set("commit.interval.ms", "soon"),
-		rondo.Set("security.protocol", "SASL_SSL"), rondo.Set("processing.guarantee", "exactly_once_v2"))
+		rondo.Set("security.protocol", "TLS"), rondo.Set("processing.guarantee", "exactly_once_v2"))
 	if err == nil {
 		t.Fatal("NewApp took everything")
 	}

@@ -77,6 +77,7 @@ type config struct {
 	values  map[string]string // by bare name, as they were set
 	ignored []Ignored
 	errs    []error
+	secure  transport
 
 	logger          *slog.Logger
 	dial            func(ctx context.Context, network, hostport string) (net.Conn, error)
@@ -134,6 +135,9 @@ func (c *config) set(name, value string) {
 		return
 	}
 	if err := k.check(value); err != nil {
+		if secret(bare) {
+			value = "(hidden)"
+		}
 		c.errs = append(c.errs, fmt.Errorf("setting %s=%.100q: %w", name, value, err))
 		return
 	}
@@ -144,6 +148,10 @@ func (c *config) set(name, value string) {
 func (c *config) check() {
 	if c.text("bootstrap.servers") == "" {
 		c.errs = append(c.errs, errors.New("setting bootstrap.servers is missing: where is the cluster? rondo.Bootstrap(\"127.0.0.1:9092\")"))
+	}
+	var err error
+	if c.secure, err = c.transport(); err != nil {
+		c.errs = append(c.errs, err)
 	}
 	if h, s := c.duration("heartbeat.interval.ms"), c.duration("session.timeout.ms"); h >= s {
 		c.errs = append(c.errs, fmt.Errorf("heartbeat.interval.ms (%s) must be below session.timeout.ms (%s), usually a third of it", h, s))

@@ -27,7 +27,7 @@ func findKey(name string) (settingKey, bool) {
 }
 
 func settingKeys() []settingKey {
-	return slices.Concat(ownKeys(), consumerKeys(), producerKeys(), ignoredKeys())
+	return slices.Concat(ownKeys(), consumerKeys(), producerKeys(), securityKeys(), ignoredKeys())
 }
 
 func ownKeys() []settingKey {
@@ -66,7 +66,6 @@ func consumerKeys() []settingKey {
 		{"fetch.max.bytes", "52428800", numberFrom(1, 1<<30), "bytes of one fetch", ""},
 		{"max.partition.fetch.bytes", "1048576", numberFrom(1, 1<<30), "bytes of one partition in one fetch", ""},
 		{"enable.auto.commit", "false", oneOf("false"), "false: Rondo commits what is finished", ""},
-		{"security.protocol", "PLAINTEXT", oneOf("PLAINTEXT"), "PLAINTEXT", ""},
 	}
 }
 

@@ -32,14 +32,14 @@ type world struct {
 	log    *slog.Logger
 }
 
-func newWorld(t testing.TB, boot []string, dial func(ctx context.Context, network, addr string) (net.Conn, error)) *world {
+func newWorld(t testing.TB, boot []string, dial func(ctx context.Context, network, addr string) (net.Conn, error), more ...kgo.Opt) *world {
 	t.Helper()
 	w := &world{t: t, boot: boot, dial: dial, suffix: fmt.Sprintf("-%x", time.Now().UnixNano()), log: slog.New(slog.NewTextHandler(&testWriter{t: t}, &slog.HandlerOptions{Level: slog.LevelInfo}))}
-	opts := []kgo.Opt{kgo.SeedBrokers(boot...), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerBatchCompression(kgo.NoCompression()), kgo.MetadataMinAge(100 * time.Millisecond)}
+	opts := []kgo.Opt{kgo.SeedBrokers(boot...), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerBatchCompression(kgo.NoCompression()), kgo.MetadataMinAge(100 * time.Millisecond), kgo.UnknownTopicRetries(100)}
 	if dial != nil {
 		opts = append(opts, kgo.Dialer(dial))
 	}
-	client, err := kgo.NewClient(opts...)
+	client, err := kgo.NewClient(append(opts, more...)...)
 	if err != nil {
 		t.Fatal(err)
 	}
