@@ -51,12 +51,9 @@ func (c *canvas) work(f *Facts) {
 		seen[[2]int{s.Partition, s.Offset}] = true
 		distinct = append(distinct, point{s.End, float64(len(seen))})
 	}
-	base := 0
-	for i, s := range f.Saved {
-		if i == 0 && t0(f) {
-			base = s.Total - min(s.Total, len(seen))
-		}
-		saved = append(saved, point{s.At, float64(s.Total - base)})
+	base := before(f)
+	for _, s := range f.Saved {
+		saved = append(saved, point{s.At, float64(max(s.Total-base, 0))})
 	}
 	top := max(n, 1)
 	c.frame(top)
@@ -69,8 +66,21 @@ func (c *canvas) work(f *Facts) {
 	c.y += 16
 }
 
-// t0 says that the run began with records that were done before zero.
-func t0(f *Facts) bool { return len(f.Spans) > 0 && f.Spans[0].Offset > 0 }
+// before is how many records were done before zero: those below the first
+// offset of each partition that was called for since.
+func before(f *Facts) int {
+	lowest := map[int]int{}
+	for _, s := range f.Spans {
+		if low, ok := lowest[s.Partition]; !ok || s.Offset < low {
+			lowest[s.Partition] = s.Offset
+		}
+	}
+	n := 0
+	for _, low := range lowest {
+		n += low
+	}
+	return n
+}
 
 func lastOf(p []point) string {
 	if len(p) == 0 {
