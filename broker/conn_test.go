@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
+	"regexp"
 	"slices"
 	"testing"
 	"time"
@@ -101,6 +103,25 @@ func TestEveryAdvertisedVersionIsServed(t *testing.T) {
 				t.Errorf("%s version %d: %v", kmsg.NameForKey(k.ApiKey), v, err)
 			}
 			c.nc.Close() //nolint:errcheck // one of many
+		}
+	}
+}
+
+// The documentation says of each API of Kafka whether it is served.
+func TestDocumentedAPIs(t *testing.T) {
+	doc, err := os.ReadFile("../docs/compatibility.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	table := dispatch()
+	for _, a := range wire.Kafka42() {
+		row := regexp.MustCompile(fmt.Sprintf(`(?m)^\| %d \| .* \| (yes|no)[: ]`, a.Key)).FindSubmatch(doc)
+		if row == nil {
+			t.Errorf("docs/compatibility.md has no row of %s", a)
+			continue
+		}
+		if _, served := table[a.Key]; served != (string(row[1]) == "yes") {
+			t.Errorf("docs/compatibility.md says %q of %s; in the program it is %v", row[1], a, served)
 		}
 	}
 }

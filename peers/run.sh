@@ -24,6 +24,7 @@ export GOTOOLCHAIN=${GOTOOLCHAIN:-go1.27.3} RONDO_CACHE=$cache
 # name, seconds it may take, what it needs (see prepare_*), what it shows
 steps='
 rondo-kcat               180  -                  kcat: codecs, offsets, groups
+rondo-kcat-brokers       180  -                  the same on three broker ids in one process
 rondo-cases-default      240  transcript         recorded answers of Apache Kafka, field by field
 rondo-cases-limits       120  transcript         the same with small maxima
 rondo-cases-delay        120  transcript         the same with initial rebalance delays
@@ -266,6 +267,12 @@ demo() { "$rondo" demo --bootstrap-server "$1"; }
 
 step() {
   case $1 in
+    rondo-kcat-brokers)
+      need kcat kcat
+      rondo_start "$work/rondo" 0 --property group.initial.rebalance.delay.ms=0 --brokers 3
+      "$peers/kcat.sh" "$(cat "$work/rondo/address")"
+      rondo_check "$work/rondo"
+      ;;
     rondo-kcat) need kcat kcat; on_rondo "$peers/kcat.sh" ;;
     rondo-cases-*) rondo_cases "${1#rondo-cases-}" ;;
     rondo-kafkajs) on_rondo env "NODE_PATH=$cache/node/node_modules" node "$peers/node/groups.js" ;;
