@@ -4,7 +4,7 @@ GO ?= go
 GOFMT = $$($(GO) env GOROOT)/bin/gofmt
 FUZZTIME ?= 20s
 
-.PHONY: help build test race fuzz lint demo peers bench
+.PHONY: help build test race fuzz lint demo lab peers bench
 
 help: ## list the verbs
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -30,6 +30,9 @@ lint: ## vet and staticcheck
 
 demo: build ## the main job: records through a service that slows down (BOOTSTRAP=host:port for any Kafka)
 	./bin/rondo demo $(if $(BOOTSTRAP),--bootstrap-server $(BOOTSTRAP))
+
+lab: build ## every experiment, predicted and measured at full length (hours; scaled: rondo lab run --set all)
+	./bin/rondo lab run --set all --full --report docs/lab/report.html
 
 peers: build ## other people's clients against Rondo's broker, and Rondo against Apache Kafka 4.2.0
 	./peers/run.sh
