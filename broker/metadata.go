@@ -308,7 +308,7 @@ func metadataRecord(key string, value any) wire.Record {
 func (m *metadata) write(records ...wire.Record) error {
 	done := make(chan journal.Result, 1)
 	batch := wire.AppendBatch(nil, wire.BatchOptions{}, records...)
-	m.log.Append(journal.Append{Batches: batch, Internal: true}, func(r journal.Result) { done <- r })
+	m.log.Append(journal.Append{Batches: batch, Internal: true, Urgent: true}, func(r journal.Result) { done <- r })
 	if r := <-done; r.Err != nil {
 		return fmt.Errorf("write metadata: %w", r.Err)
 	}
