@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -308,7 +309,9 @@ func metadataRecord(key string, value any) wire.Record {
 func (m *metadata) write(records ...wire.Record) error {
 	done := make(chan journal.Result, 1)
 	batch := wire.AppendBatch(nil, wire.BatchOptions{}, records...)
-	m.log.Append(journal.Append{Batches: batch, Internal: true, Urgent: true}, func(r journal.Result) { done <- r })
+	// Something going away is noted also on a full disk: it is what makes room.
+	urgent := slices.ContainsFunc(records, func(r wire.Record) bool { return r.Value == nil })
+	m.log.Append(journal.Append{Batches: batch, Internal: true, Urgent: urgent}, func(r journal.Result) { done <- r })
 	if r := <-done; r.Err != nil {
 		return fmt.Errorf("write metadata: %w", r.Err)
 	}
