@@ -19,7 +19,8 @@ type ballast struct {
 	l     *Log
 	size  int64 // 0: none is kept
 	there atomic.Bool
-	spent atomic.Bool // given up, and not yet made again
+	spent atomic.Bool   // there is no room for it: it was given up, or never made
+	turn  chan struct{} // of one: whoever fills the disk with it, or writes what it was kept for
 }
 
 // open finds out whether the file is there, in full.
@@ -36,15 +37,16 @@ func (b *ballast) open() error {
 	return nil
 }
 
-// spend gives the space back to the disk. It is false when there was none.
+// spend gives the space back to the disk, and says whether what is left of it
+// may be used: that it was given up before is no reason against.
 func (b *ballast) spend() bool {
 	if !b.there.CompareAndSwap(true, false) {
-		return false
+		return b.spent.Load()
 	}
 	b.spent.Store(true)
 	if err := b.l.fs.Remove(b.l.path(ballastName)); err != nil && !gone(err) {
 		b.l.cfg.Logger.Warn("the ballast of a full disk could not be removed", "err", err)
-		return false
+		return true // another file may have made room
 	}
 	b.l.cfg.Logger.Warn("the disk is full: the ballast is given up, so that records can still be removed; appends are refused until there is room again",
 		"bytes", b.size, "dir", b.l.cfg.Dir)
@@ -52,21 +54,32 @@ func (b *ballast) spend() bool {
 }
 
 // keep makes the file when it is not there. Failing is no error: it is tried
-// again, and until then appends are refused if the ballast had been needed.
+// again, and until then appends are refused on a disk that is full. That holds
+// after a start as well, or appends would take what the process before had kept.
 func (b *ballast) keep() {
 	if b.size <= 0 || b.there.Load() {
 		return
 	}
+	b.turn <- struct{}{}
+	defer func() { <-b.turn }()
 	if err := b.write(); err != nil {
 		b.l.cfg.Logger.Debug("no room for the ballast", "err", err)
 		if err := b.l.fs.Remove(b.l.path(ballastName)); err != nil && !gone(err) {
 			b.l.cfg.Logger.Warn("a ballast that was not finished could not be removed", "err", err)
 		}
+		b.lack(err)
 		return
 	}
 	b.there.Store(true)
 	if b.spent.CompareAndSwap(true, false) {
 		b.l.cfg.Logger.Info("the disk has room again: appends go on")
+	}
+}
+
+// lack notes an error of a disk that has no room, while no ballast is there.
+func (b *ballast) lack(err error) {
+	if b.size > 0 && full(err) && !b.there.Load() && b.spent.CompareAndSwap(false, true) {
+		b.l.cfg.Logger.Warn("the disk is full, and has no room for the ballast: appends are refused until it has", "bytes", b.size, "dir", b.l.cfg.Dir)
 	}
 }
 

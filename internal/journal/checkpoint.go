@@ -79,6 +79,10 @@ func (l *Log) replaceCheckpoint(b []byte) error {
 		err = f.Datasync()
 	}
 	if err = errors.Join(err, f.Close()); err != nil {
+		// A part of it must not hold the space that the next try needs.
+		if removeErr := l.fs.Remove(l.path(checkpointTemp)); removeErr != nil && !gone(removeErr) {
+			err = errors.Join(err, removeErr)
+		}
 		return err
 	}
 	if err := l.fs.Rename(l.path(checkpointTemp), l.path(checkpointName)); err != nil {

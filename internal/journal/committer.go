@@ -132,7 +132,7 @@ func (c *committer) commit(group []pending, bytes int64) {
 
 // admit refuses a group with ordinary appends while the ballast is spent.
 func (c *committer) admit(group []pending) error {
-	if c.l.ballast.spent.Load() && slices.ContainsFunc(group, func(e pending) bool { return e.kind != 0 && !e.urgent }) {
+	if c.l.ballast.spent.Load() && slices.ContainsFunc(group, func(e pending) bool { return e.ordinary() }) {
 		return c.l.ballast.refused()
 	}
 	return nil
@@ -140,30 +140,51 @@ func (c *committer) admit(group []pending) error {
 
 // saveUrgent fails what need not be written to a full disk, and writes the
 // rest into the space of the ballast. It answers what is left of the group.
+//
+// An urgent append goes down with an ordinary one of its partition, whose
+// offsets it may continue. The other urgent entries stand on no offset that is
+// not durable: a producer that goes on trying cannot keep its topic from being
+// removed.
 func (c *committer) saveUrgent(group []pending, cause error) ([]pending, error) {
 	hit := map[*Partition]bool{}
-	for i := range group {
-		hit[group[i].p] = hit[group[i].p] || !group[i].urgent
+	for _, e := range group {
+		hit[e.p] = hit[e.p] || e.kind == kindData && !e.urgent
 	}
 	var urgent, others []pending
-	bytes := int64(0)
+	worth := false
 	for _, e := range group {
-		if hit[e.p] {
+		if e.ordinary() || hit[e.p] && e.numbered() {
 			others = append(others, e)
 			continue
 		}
 		urgent = append(urgent, e)
-		bytes += int64(len(e.body)) + entryHeaderSize
+		worth = worth || e.kind != 0
 	}
-	if len(urgent) == 0 || !c.l.ballast.spend() && !c.l.ballast.spent.Load() {
+	if !worth {
+		return group, cause
+	}
+	b := &c.l.ballast
+	b.turn <- struct{}{} // so that the keeper does not fill what is given up
+	defer func() { <-b.turn }()
+	if !b.spend() {
 		return group, cause
 	}
 	if len(others) > 0 {
 		c.failFull(others, cause)
 	}
+	// Without makeRoom: what cannot be settled for want of space must not keep
+	// away what makes space. The ballast bounds it.
+	err := c.put(urgent)
 	signal(c.l.k.wake)
-	return urgent, c.write(urgent, bytes)
+	return urgent, err
 }
+
+// ordinary says that an entry is not written to a full disk.
+func (e *pending) ordinary() bool { return e.kind != 0 && !e.urgent }
+
+// numbered says that an entry stands on offsets: an append, or the answer to
+// one that may be the repetition of an append in the same group.
+func (e *pending) numbered() bool { return e.kind == kindData || e.kind == 0 && e.p != nil }
 
 func (c *committer) failFull(group []pending, err error) {
 	c.l.stats.failures.Add(1)
@@ -176,6 +197,11 @@ func (c *committer) write(group []pending, bytes int64) error {
 	if err := c.makeRoom(bytes); err != nil {
 		return err
 	}
+	return c.put(group)
+}
+
+// put is write without looking for room in the journal.
+func (c *committer) put(group []pending) error {
 	if c.active != nil && c.active.size >= c.l.cfg.SegmentBytes {
 		c.seal()
 	}
@@ -420,13 +446,13 @@ func (e *pending) release(err error) {
 	}
 }
 
-// fail fails a group, and with it everything queued behind it for the same
+// fail fails a group, and with it every append queued behind it for the same
 // partitions: their offsets continue those that were not written. Other
 // partitions are not touched.
 func (c *committer) fail(group []pending, err error) {
 	hit := map[*Partition]bool{}
 	for i := range group {
-		if group[i].p != nil {
+		if group[i].kind == kindData {
 			hit[group[i].p] = true
 		}
 	}
@@ -463,7 +489,7 @@ func (c *committer) fail(group []pending, err error) {
 func split(failed, queue []pending, hit map[*Partition]bool) (moved, kept []pending) {
 	kept = queue[:0]
 	for _, e := range queue {
-		if hit[e.p] {
+		if hit[e.p] && e.numbered() {
 			failed = append(failed, e)
 		} else {
 			kept = append(kept, e)

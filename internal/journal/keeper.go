@@ -133,6 +133,7 @@ func (k *keeper) work() {
 	if err == nil {
 		k.l.ballast.keep()
 	}
+	k.l.ballast.lack(err)
 	k.mu.Lock()
 	before := k.failure
 	k.failure, k.failedAt = err, time.Now()
@@ -153,14 +154,23 @@ func (k *keeper) work() {
 // try does everything once. Settling may fail for want of space that retention
 // and removed partitions are about to give back, so each has its turn.
 func (k *keeper) try() error {
+	var early error
+	if k.l.ballast.spent.Load() {
+		// What is left of the ballast is for the checkpoint, and that makes room
+		// for the rest: a copy would eat it up and not be done.
+		k.applyTrims()
+		early = k.save()
+	}
 	settled := k.settleAll()
 	looked := k.look()
 	saved := k.save()
 	if full(saved) && k.l.ballast.spend() {
-		// Only for the checkpoint: a copy would eat it up and not be done.
 		saved = k.save()
 	}
-	return errors.Join(settled, looked, saved)
+	if saved == nil {
+		early = nil
+	}
+	return errors.Join(early, settled, looked, saved)
 }
 
 // stopping says that Close was called: long work ends early.
@@ -320,11 +330,30 @@ func (k *keeper) copyShares(shares []settling, data []byte, dirs map[string]bool
 	for i := range shares {
 		opened, err := k.copyShare(&shares[i], data, dirs)
 		dirty = append(dirty, opened...)
+		if full(err) {
+			return errors.Join(err, giveBack(dirty, shares[:i+1]))
+		}
 		if err != nil {
 			return err
 		}
 	}
 	return syncAll(dirty)
+}
+
+// giveBack cuts off what a copy wrote before the disk was full: it counts for
+// nothing, and the space is needed for what makes room.
+func giveBack(dirty []*handle, shares []settling) error {
+	sizes := map[string]int64{}
+	for _, s := range shares {
+		for _, seg := range s.before {
+			sizes[s.p.logPath(seg)], sizes[s.p.indexPath(seg)] = seg.size, seg.indexed*indexEntrySize
+		}
+	}
+	var errs []error
+	for _, h := range dirty {
+		errs = append(errs, h.file.Truncate(sizes[h.path]))
+	}
+	return errors.Join(errs...)
 }
 
 // settleWidth is how many partitions have their files open at once.

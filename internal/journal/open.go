@@ -30,7 +30,7 @@ func Open(cfg Config) (*Log, error) {
 		parts: map[ID]*Partition{}, numbers: map[uint32]*Partition{}, creating: map[ID]bool{},
 	}
 	l.c = committer{l: l, stop: make(chan struct{}), stopped: make(chan struct{})}
-	l.ballast = ballast{l: l, size: cfg.Ballast}
+	l.ballast = ballast{l: l, size: cfg.Ballast, turn: make(chan struct{}, 1)}
 	l.k = keeper{l: l, stop: make(chan struct{}), stopped: make(chan struct{}), wake: make(chan struct{}, 1),
 		files: openSet{fs: cfg.FS}, known: map[string]bool{}}
 	if err := l.makeDirs(); err != nil {

@@ -17,9 +17,8 @@ func (k *keeper) trim(p *Partition) {
 // journal is queued and comes back as a trim.
 func (k *keeper) look() error {
 	now := time.Now()
+	k.applyTrims()
 	k.mu.Lock()
-	trims := k.trims
-	k.trims = nil
 	if k.changed {
 		k.changed = false
 		if k.nextLook.IsZero() {
@@ -38,9 +37,6 @@ func (k *keeper) look() error {
 		k.nextClean = time.Time{}
 	}
 	k.mu.Unlock()
-	for _, p := range trims {
-		k.dropBelowStart(p)
-	}
 	if !retain && !clean {
 		return nil
 	}
@@ -61,6 +57,17 @@ func (k *keeper) look() error {
 		k.mu.Unlock()
 	}
 	return err
+}
+
+// applyTrims drops what lies below starts that have moved.
+func (k *keeper) applyTrims() {
+	k.mu.Lock()
+	trims := k.trims
+	k.trims = nil
+	k.mu.Unlock()
+	for _, p := range trims {
+		k.dropBelowStart(p)
+	}
 }
 
 // all lists the partitions in no order.
