@@ -16,7 +16,7 @@ import (
 	"github.com/rondo-streams/rondo/cause"
 )
 
-var simSeeds = flag.Int("seeds", 500, "how many random worlds TestSimulation plays")
+var simSeeds = flag.Int("seeds", 200, "how many random worlds the simulations play; 10,000 before a release")
 var simSeed = flag.Int64("seed", -1, "play this one world alone and print what happens")
 
 // TestSimulation plays random worlds: clients that join, work, commit, fall
