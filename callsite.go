@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/maphash"
 	"math/rand/v2"
+	"sync/atomic"
 	"time"
 
 	"github.com/rondo-streams/rondo/internal/call"
@@ -40,6 +41,7 @@ type callLane[K, V, W any] struct {
 	items  map[call.ID]*callItem[K, V, W]
 	last   call.ID
 	seed   maphash.Seed
+	losing bool // the poll clock has fired for a call: nothing leaves any more
 }
 
 // callItem is one record in the window.
@@ -59,6 +61,7 @@ type callAttempt[K, V, W any] struct {
 	number int
 	pass   call.Pass
 	cancel context.CancelFunc
+	over   atomic.Bool // it came back, or was given up: whichever was first
 }
 
 func (s *callSite[K, V, W]) make(t *task, next []any) any {
@@ -155,11 +158,25 @@ func (l *callLane[K, V, W]) start(a call.Act) {
 	ctx, cancel := context.WithDeadline(item.ctx, a.Deadline)
 	attempt := &callAttempt[K, V, W]{number: a.Attempt, pass: pass, cancel: cancel}
 	item.attempt = attempt
-	id, record := a.ID, item.record
+	id, record, ticket, stop := a.ID, item.record, item.ticket, item.stop
+	last := a.Attempt >= l.window.Settings().Attempts
 	go func() {
 		value, err := ask(ctx, l.site.f, record)
-		l.task.box.put(func() { l.came(id, attempt, value, err) })
+		inTime := true
+		if attempt.over.CompareAndSwap(false, true) && (last || final(err)) {
+			// The poll clock stops here, and not when the driver has the time
+			// to take the result: it may be inside slow user code.
+			stop()
+			inTime = l.task.host.end(ticket)
+		}
+		l.task.box.put(func() { l.came(id, attempt, inTime, value, err) })
 	}()
+}
+
+// final says that the outcome of an attempt ends the call.
+func final(err error) bool {
+	f, _ := call.Classify(err)
+	return f == call.None || f == call.Fatal || f == call.Crash
 }
 
 // ask runs user code and turns its panic into an error.
@@ -198,14 +215,16 @@ func (l *callLane[K, V, W]) end(item *callItem[K, V, W]) {
 		return
 	}
 	l.task.host.app.counts.inFlight.Add(-1)
-	l.task.host.end(item.ticket)
 	item.stop()
+	if !l.task.host.end(item.ticket) {
+		l.losing = true
+	}
 	item.cancel(context.Canceled)
 	item.ctx = nil
 }
 
 // came takes what an attempt's goroutine brought back.
-func (l *callLane[K, V, W]) came(id call.ID, attempt *callAttempt[K, V, W], value W, err error) {
+func (l *callLane[K, V, W]) came(id call.ID, attempt *callAttempt[K, V, W], inTime bool, value W, err error) {
 	item := l.items[id]
 	attempt.cancel()
 	if item == nil || item.attempt != attempt {
@@ -213,11 +232,7 @@ func (l *callLane[K, V, W]) came(id call.ID, attempt *callAttempt[K, V, W], valu
 	}
 	failure, retryAfter := call.Classify(err)
 	item.attempt, item.value, item.err = nil, value, err
-	if failure != call.None && errors.Is(context.Cause(item.ctx), ErrPollClock) {
-		// The lease is going, and this call with it. The news of it may come
-		// a moment after the end of the context: a failure must not leave the
-		// task in between, or the record would be a dead letter here and be
-		// called again by the next owner.
+	if !inTime || failure != call.None && errors.Is(context.Cause(item.ctx), ErrPollClock) {
 		l.gate.Done(attempt.pass, time.Now(), call.PollClock, 0)
 		l.end(item)
 		return
@@ -235,6 +250,9 @@ func (l *callLane[K, V, W]) cut(a call.Act) {
 		return
 	}
 	attempt.cancel()
+	if !attempt.over.CompareAndSwap(false, true) {
+		l.end(item) // it came back at this moment; another attempt starts a clock of its own
+	}
 	item.attempt = nil
 	item.err = fmt.Errorf("attempt %d of call %s did not return when its context ended, and was given up: %w", a.Attempt, l.site.spec.name, context.DeadlineExceeded)
 	l.gate.Done(attempt.pass, time.Now(), call.Late, 0)
@@ -242,13 +260,15 @@ func (l *callLane[K, V, W]) cut(a call.Act) {
 	l.settle(a.ID)
 }
 
-// emit lets a record go on, or its failure.
+// emit lets a record go on, or its failure. When the poll clock has fired, the
+// lease is going, although the news of it may take a moment to come: what left
+// the task in between would leave it again at the next owner.
 func (l *callLane[K, V, W]) emit(a call.Act) {
 	item := l.items[a.ID]
 	delete(l.items, a.ID)
 	l.end(item)
 	o := item.record.origin
-	if l.task.fenced.Load() || l.task.broken {
+	if l.losing || l.task.fenced.Load() || l.task.broken {
 		return
 	}
 	if a.Failure == call.None {

@@ -194,8 +194,8 @@ func (th *thread) begin(w member.Work) (context.Context, member.Ticket) {
 	return lease, ticket
 }
 
-func (th *thread) end(t member.Ticket) { th.member.End(t) }
-func (th *thread) unwatch(w *watch)    { th.member.End(w.ticket) }
+func (th *thread) end(t member.Ticket) (inTime bool) { return th.member.End(t) }
+func (th *thread) unwatch(w *watch)                  { th.member.End(w.ticket) }
 func (th *thread) recordsFinished(t *task) {
 	if th.app.streams42 {
 		return

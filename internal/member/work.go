@@ -20,6 +20,7 @@ type workContext struct {
 	work       Work
 	began      time.Time
 	prev, next *workContext // in order of beginning, while the work is open
+	expired    bool         // guarded by the list: the poll clock took it
 
 	parent context.Context
 	mu     sync.Mutex // guards what follows; nobody waits while holding it
@@ -85,16 +86,17 @@ func (l *workList) begin(parent context.Context, w Work) *workContext {
 	return c
 }
 
-// end takes a work off the list; false when it was off already.
-func (l *workList) end(c *workContext) bool {
+// end takes a work off the list, once; false when the poll clock had taken it.
+func (l *workList) end(c *workContext) (inTime bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.unlink(c)
+	l.unlink(c)
+	return !c.expired
 }
 
-func (l *workList) unlink(c *workContext) bool {
+func (l *workList) unlink(c *workContext) {
 	if c.prev == nil && l.oldest != c {
-		return false
+		return
 	}
 	if c.prev != nil {
 		c.prev.next = c.next
@@ -108,7 +110,6 @@ func (l *workList) unlink(c *workContext) bool {
 	}
 	c.prev, c.next = nil, nil
 	l.n--
-	return true
 }
 
 // takeExpired takes off all works that are limit old.
@@ -118,6 +119,7 @@ func (l *workList) takeExpired(now time.Time, limit time.Duration) []*workContex
 	var out []*workContext
 	for c := l.oldest; c != nil && now.Sub(c.began) >= limit; c = l.oldest {
 		l.unlink(c)
+		c.expired = true
 		out = append(out, c)
 	}
 	return out
@@ -162,10 +164,14 @@ func (m *Member) Begin(w Work) (context.Context, Ticket) {
 	return c, Ticket{c}
 }
 
-// End says that a piece of work is finished. Ending twice does nothing.
-func (m *Member) End(t Ticket) {
-	if t.w != nil {
-		m.works.end(t.w)
-		t.w.stop(errWorkEnded)
+// End says, from any goroutine, that a piece of work is finished. It answers
+// false when the poll clock had fired for it before: the lease under which it
+// ran is gone, or goes. Ending twice does nothing and answers the same.
+func (m *Member) End(t Ticket) (inTime bool) {
+	if t.w == nil {
+		return true
 	}
+	inTime = m.works.end(t.w)
+	t.w.stop(errWorkEnded)
+	return inTime
 }

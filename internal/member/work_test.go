@@ -19,8 +19,8 @@ func TestWorkListOldest(t *testing.T) {
 			time.Sleep(time.Millisecond)
 			if len(open) > 0 && rng.IntN(2) == 0 {
 				k := rng.IntN(len(open))
-				if !l.end(open[k]) || l.end(open[k]) {
-					t.Fatal("a work ends once")
+				if !l.end(open[k]) || !l.end(open[k]) {
+					t.Fatal("a work that ended in time did not")
 				}
 				open = append(open[:k], open[k+1:]...)
 			} else {
@@ -37,6 +37,11 @@ func TestWorkListOldest(t *testing.T) {
 		time.Sleep(time.Second)
 		if got := l.takeExpired(time.Now(), time.Second); len(got) != len(open) {
 			t.Errorf("%d expired, want all %d", len(got), len(open))
+		}
+		for _, w := range open {
+			if l.end(w) {
+				t.Fatal("a work that the poll clock took ended in time")
+			}
 		}
 		if _, _, n := l.look(); n != 0 {
 			t.Errorf("%d left", n)
