@@ -272,7 +272,9 @@ func TestChurn(t *testing.T) {
 			switch {
 			case len(apps) < 2 || len(apps) < 6 && rng.IntN(3) == 0:
 				a := w.join(fmt.Sprintf("m%d", i), nil)
+				a.mu.Lock()
 				a.drain = time.Duration(rng.IntN(5)) * time.Second
+				a.mu.Unlock()
 				apps = append(apps, a)
 			case rng.IntN(3) == 0:
 				k := rng.IntN(len(apps))
