@@ -141,8 +141,9 @@ type labRunCmd struct {
 	Scaled    bool     `xor:"scale" help:"Divide every clock and latency by the scenario's factor (the default)."`
 	Full      bool     `xor:"scale" help:"Full length, as in the articles: up to half an hour each, side by side."`
 	Scale     int      `xor:"scale" help:"Divide by this factor."`
-	On        string   `default:"rondo" enum:"rondo,kafka" help:"The broker: the embedded one, or the Kafka of --bootstrap-server (${enum})."`
-	Bootstrap string   `name:"bootstrap-server" short:"b" placeholder:"HOST:PORT" help:"The Kafka of --on kafka; topics and groups are the run's own and are deleted."`
+	On        string   `default:"rondo" enum:"rondo,kafka,kafka-streams" help:"The embedded broker, the Kafka of --bootstrap-server, or Kafka Streams 4.2.0 instead of Rondo (${enum})."`
+	Bootstrap string   `name:"bootstrap-server" short:"b" placeholder:"HOST:PORT" help:"The Kafka of --on kafka; topics and groups are the run's own and are deleted. --on kafka-streams starts an Apache Kafka 4.2.0 without it."`
+	Peers     string   `default:"peers" placeholder:"DIR" help:"The folder peers of a checkout, which --on kafka-streams needs, beside a JDK of 17 or later and Maven."`
 	Policy    []string `placeholder:"POLICY" help:"Only streams42, or only percall."`
 	Dir       string   `default:"rondo-lab" placeholder:"DIR" help:"Where predictions and facts are kept. What is there is not measured again: a run that was stopped goes on."`
 	Again     bool     `help:"Measure again what is there."`
@@ -161,6 +162,9 @@ func (c *labRunCmd) Run(ctx context.Context, t *terminal) error {
 	if err != nil {
 		if u, ok := errors.AsType[*lab.UnreachableError](err); ok {
 			return fail(exitUnreachable, err, "%s", u.Hint())
+		}
+		if j, ok := errors.AsType[*lab.JavaError](err); ok {
+			return fail(exitNotFound, err, "%s", j.Hint())
 		}
 		if ctx.Err() != nil {
 			t.say("stopped; what had ended is kept in %s, the same command goes on with the rest", c.Dir)
@@ -206,7 +210,10 @@ func (c *labRunCmd) options(t *terminal) (lab.Options, error) {
 	if err != nil {
 		return lab.Options{}, err
 	}
-	if (c.On == "kafka") != (c.Bootstrap != "") {
+	if c.On == "kafka-streams" && len(c.Policy) > 0 {
+		return lab.Options{}, fail(exitUsage, errors.New("--policy is one of Rondo's loops"), "--on kafka-streams has its own")
+	}
+	if c.On != "kafka-streams" && (c.On == "kafka") != (c.Bootstrap != "") {
 		return lab.Options{}, fail(exitUsage, errors.New("--on kafka and --bootstrap-server belong together"), "rondo lab run NAME --on kafka -b HOST:PORT")
 	}
 	for _, p := range c.Policy {
@@ -215,6 +222,9 @@ func (c *labRunCmd) options(t *terminal) (lab.Options, error) {
 		}
 	}
 	o := lab.Options{Scenarios: scenarios, Policies: c.Policy, Scale: c.Scale, Bootstrap: c.Bootstrap, Dir: filepath.Clean(c.Dir), Again: c.Again, Jobs: c.Jobs, Logger: t.log}
+	if c.On == "kafka-streams" {
+		o.Java = &lab.Java{Peers: c.Peers}
+	}
 	if c.Full {
 		o.Scale = 1
 	}

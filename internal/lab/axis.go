@@ -24,6 +24,8 @@ func columnName(f *Facts) string {
 		return "measured, Streams loop"
 	case ColumnPerCall:
 		return "measured, per call"
+	case ColumnStreams:
+		return "Kafka Streams 4.2.0, measured"
 	case ColumnRecorded:
 		return "Kafka Streams 4.2.0, recorded (" + f.Run + ")"
 	}
@@ -41,6 +43,7 @@ func (t *Table) strips() []strip {
 	}
 	add(t.facts(ColumnPredicted, ColumnStreams42))
 	add(t.facts(ColumnStreams42, ""))
+	add(t.facts(ColumnStreams, ""))
 	add(t.facts(ColumnRecorded, ""))
 	percall := t.facts(ColumnPerCall, "")
 	if percall == nil {

@@ -43,6 +43,8 @@ type cluster struct {
 	client    *kgo.Client
 	admin     *kadm.Client
 	own       *broker.Broker
+	free      bool         // it takes session clocks as short as may be
+	halt      func() error // ends a Kafka that openKafka started
 	dir       string
 
 	mu     sync.Mutex
@@ -57,18 +59,27 @@ func openCluster(ctx context.Context, bootstrap string, joinDelay time.Duration,
 			return nil, errors.Join(err, c.close())
 		}
 	}
+	return c, c.dial(ctx)
+}
+
+// connect is a cluster that is somebody else's.
+func connect(ctx context.Context, bootstrap string) (*cluster, error) {
+	return openCluster(ctx, bootstrap, 0, nil)
+}
+
+func (c *cluster) dial(ctx context.Context) error {
 	client, err := kgo.NewClient(kgo.SeedBrokers(strings.Split(c.bootstrap, ",")...), kgo.ClientID("rondo-lab"),
 		kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerLinger(0), kgo.ProducerBatchCompression(kgo.NoCompression()))
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("configure client of %s: %w", c.bootstrap, err), c.close())
+		return errors.Join(fmt.Errorf("configure client of %s: %w", c.bootstrap, err), c.close())
 	}
 	c.client, c.admin = client, kadm.NewClient(client)
 	ping, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	if err := client.Ping(ping); err != nil {
-		return nil, errors.Join(&UnreachableError{c.bootstrap, err}, c.close())
+		return errors.Join(&UnreachableError{c.bootstrap, err}, c.close())
 	}
-	return c, nil
+	return nil
 }
 
 func (c *cluster) embed(ctx context.Context, joinDelay time.Duration, log *slog.Logger) error {
@@ -93,7 +104,7 @@ func (c *cluster) embed(ctx context.Context, joinDelay time.Duration, log *slog.
 	if err != nil {
 		return err
 	}
-	c.own, c.bootstrap = own, own.Addr()
+	c.own, c.free, c.bootstrap = own, true, own.Addr()
 	return nil
 }
 
@@ -111,6 +122,9 @@ func (c *cluster) close() error {
 	var err error
 	if c.own != nil {
 		err = c.own.Close()
+	}
+	if c.halt != nil {
+		err = errors.Join(err, c.halt())
 	}
 	if c.dir != "" {
 		err = errors.Join(err, os.RemoveAll(c.dir))

@@ -41,9 +41,28 @@ type Table struct {
 	Facts    []*Facts
 }
 
-// tableColumns are the columns of every table.
-func tableColumns() []string {
-	return []string{ColumnArticle, ColumnPredicted, ColumnStreams42, ColumnPerCall, ColumnRecorded}
+// columns are those of the table. Kafka Streams has one when it was measured.
+func (t *Table) columns() []string {
+	out := []string{ColumnArticle, ColumnPredicted, ColumnStreams42, ColumnPerCall}
+	if t.facts(ColumnStreams, "") != nil {
+		out = append(out, ColumnStreams)
+	}
+	return append(out, ColumnRecorded)
+}
+
+// heads are the names of the columns for people, and one for the metrics.
+func (t *Table) heads() []string {
+	out := []string{""}
+	for _, c := range t.columns() {
+		out = append(out, map[string]string{ColumnArticle: "article", ColumnPredicted: "predicted", ColumnStreams42: "Streams loop",
+			ColumnPerCall: "per call", ColumnStreams: "Kafka Streams, now", ColumnRecorded: "Kafka 4.2.0"}[c])
+	}
+	return out
+}
+
+// measured says whether a column is of runs on this machine.
+func measured(column string) bool {
+	return column == ColumnStreams42 || column == ColumnPerCall || column == ColumnStreams
 }
 
 // usual are the metrics that a table shows when there is nothing else.
@@ -99,7 +118,7 @@ func (t *Table) predicted(column string) *Facts {
 func (t *Table) row(m *Metric) (Row, bool) {
 	row := Row{Metric: m.Name, Text: m.Text}
 	some := false
-	for _, column := range tableColumns() {
+	for _, column := range t.columns() {
 		c := t.cell(m, column)
 		some = some || c.State != Silent
 		row.Cells = append(row.Cells, c)
@@ -144,10 +163,10 @@ func (t *Table) cell(m *Metric, column string) Cell {
 		return c
 	}
 	c.State, c.Why = Differs, t.Scenario.Explained(cmpColumn(column), m.Name)
-	if c.Why == "" && (column == ColumnStreams42 || column == ColumnPerCall) && m.atTheCut(e.Values, want) {
+	if c.Why == "" && measured(column) && m.atTheCut(e.Values, want) {
 		c.Why = cutRule
 	}
-	if c.Why == "" && m.Name == "commits" && len(t.Scenario.Members) > 1 && (column == ColumnStreams42 || column == ColumnPerCall) && e.Values[0] < want[0] {
+	if c.Why == "" && m.Name == "commits" && len(t.Scenario.Members) > 1 && measured(column) && e.Values[0] < want[0] {
 		c.Why = togetherRule
 	}
 	if c.Why != "" {
@@ -228,8 +247,7 @@ func (t *Table) Differences() []string {
 
 // Text is the table for a terminal.
 func (t *Table) Text() string {
-	head := []string{"", "article", "predicted", "Streams loop", "per call", "Kafka 4.2.0"}
-	lines := [][]string{head}
+	lines := [][]string{t.heads()}
 	var notes []string
 	for _, r := range t.Rows {
 		line := []string{r.Text}

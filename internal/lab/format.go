@@ -404,7 +404,7 @@ func (p *parser) because(t string) error {
 	if len(words) < 3 {
 		return errors.New("want COLUMN METRIC,... TEXT")
 	}
-	if !slices.Contains([]string{"any", ColumnPredicted, ColumnStreams42, ColumnPerCall, ColumnRecorded}, words[0]) {
+	if !slices.Contains([]string{"any", ColumnPredicted, ColumnStreams42, ColumnPerCall, ColumnStreams, ColumnRecorded}, words[0]) {
 		return fmt.Errorf("unknown column %q", words[0])
 	}
 	p.s.Because = append(p.s.Because, Because{words[0], strings.Split(words[1], ","), words[2], p.line})

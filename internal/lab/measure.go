@@ -38,6 +38,8 @@ type trial struct {
 	scale   int
 	cluster *cluster
 	log     *slog.Logger
+	java    *Java  // of the policy kafka-streams
+	scratch string // where its processes keep their files
 
 	group, in, out string
 	ready          chan struct{} // closed when began is set
@@ -57,14 +59,15 @@ type instance struct {
 	app   *rondo.App
 	stop  context.CancelFunc
 	wire  *wire
+	jvm   *jvm       // of the policy kafka-streams, instead of app
 	early bool       // starts before the clock of the run
 	mu    sync.Mutex // guards app, stop and err
 	err   error
 }
 
 // measure runs a scenario to its end and answers what happened.
-func measure(ctx context.Context, full *Scenario, policy string, scale int, c *cluster, log *slog.Logger) (f *Facts, err error) {
-	t := &trial{s: full.Scaled(scale), policy: policy, scale: scale, cluster: c, log: log}
+func measure(ctx context.Context, full *Scenario, policy string, scale int, c *cluster, java *Java, log *slog.Logger) (f *Facts, err error) {
+	t := &trial{s: full.Scaled(scale), policy: policy, scale: scale, cluster: c, java: java, log: log}
 	tag := fmt.Sprintf("lab-%s-%s-%x", full.Name, policy, time.Now().UnixNano())
 	t.group, t.in, t.out = tag, tag+"-in", tag+"-out"
 	if err := c.create(ctx, t.s.Partitions, t.in, t.out); err != nil {
@@ -85,7 +88,9 @@ func measure(ctx context.Context, full *Scenario, policy string, scale int, c *c
 func (t *trial) play(ctx context.Context, full *Scenario) (*Facts, error) {
 	run, cancel := context.WithCancel(ctx)
 	defer cancel()
-	t.begin(run)
+	if err := t.begin(run); err != nil {
+		return nil, fmt.Errorf("scenario %s, %s: %w", full.Name, t.policy, err)
+	}
 	end := t.began.Add(t.s.Zero + t.s.For)
 	over := time.AfterFunc(time.Until(end), cancel)
 	defer over.Stop()
@@ -97,7 +102,8 @@ func (t *trial) play(ctx context.Context, full *Scenario) (*Facts, error) {
 	stats := t.stats()
 	stopped := t.service.stop()
 	t.finished.Wait()
-	err := errors.Join(<-feeding, stopped)
+	ended := t.closeJVMs()
+	err := errors.Join(<-feeding, stopped, ended)
 	for _, m := range t.members {
 		err = errors.Join(err, m.err)
 	}
@@ -120,27 +126,41 @@ func (t *trial) play(ctx context.Context, full *Scenario) (*Facts, error) {
 // from the beginning, the members of the beginning come first, have their
 // tasks, and go round a few times, as a thread of Kafka Streams does before it
 // has its first records: that is when its commit clock begins.
-func (t *trial) begin(ctx context.Context) {
+func (t *trial) begin(ctx context.Context) error {
 	feeds := t.s.feeds()
 	early := t.s.Warm.N > 0 || len(feeds) > 0 && slices.MinFunc(feeds, func(a, b sim.Feed) int { return cmp.Compare(a.At, b.At) }).At == 0
 	t.ready = make(chan struct{})
-	t.began = time.Now().Add(lead)
 	for i, set := range t.s.Members {
 		t.members = append(t.members, &instance{index: i, set: set, wire: newWire(), early: early && set.Start == 0})
 	}
+	live := t.policy == ColumnStreams
+	if live {
+		if err := t.openJVMs(ctx); err != nil {
+			return errors.Join(err, t.closeJVMs())
+		}
+	}
+	t.began = time.Now().Add(lead)
 	for _, m := range t.members {
 		t.finished.Add(1)
 		go func() {
 			defer t.finished.Done()
-			t.drive(ctx, m)
+			if live {
+				t.driveJVM(ctx, m)
+			} else {
+				t.drive(ctx, m)
+			}
 		}()
 	}
 	if early {
 		t.awaitTasks(ctx)
+		if live {
+			t.awaitCheck(ctx)
+		}
 		t.began = time.Now()
 	}
 	t.service.begin(t.began)
 	close(t.ready)
+	return nil
 }
 
 // drive is the life of one member.
@@ -224,19 +244,19 @@ func (t *trial) app(m *instance) (*rondo.App, error) {
 	return rondo.NewApp(topology, t.options(m)...)
 }
 
+// clocks are the session time-out and the heartbeat interval of every member.
+func (t *trial) clocks() (session, beat time.Duration) {
+	session, beat = cmp.Or(t.s.Session, 45*time.Second), cmp.Or(t.s.Heartbeat, 3*time.Second)
+	if !t.cluster.free {
+		session = max(session, foreignSession)
+	}
+	return session, beat
+}
+
 func (t *trial) options(m *instance) []rondo.Option {
 	ms := func(d time.Duration) string { return strconv.FormatInt(max(d.Milliseconds(), 1), 10) }
 	set := t.s.Settings.WithDefaults()
-	session, beat := 45*time.Second, 3*time.Second
-	if t.s.Session > 0 {
-		session = t.s.Session
-	}
-	if t.s.Heartbeat > 0 {
-		beat = t.s.Heartbeat
-	}
-	if t.cluster.own == nil {
-		session = max(session, foreignSession)
-	}
+	session, beat := t.clocks()
 	drain := 5 * time.Second / time.Duration(t.scale)
 	if t.s.Drain > 0 {
 		drain = t.s.Drain
@@ -301,6 +321,9 @@ func (t *trial) feed(ctx context.Context) error {
 // awaitTasks waits until every partition has an owner, and some polls longer.
 func (t *trial) awaitTasks(ctx context.Context) {
 	limit := time.Now().Add(5 * time.Second)
+	if t.policy == ColumnStreams {
+		limit = limit.Add(25 * time.Second) // a JVM that has just begun is slow
+	}
 	for time.Now().Before(limit) && ctx.Err() == nil {
 		owned := 0
 		for _, s := range t.stats() {
@@ -365,6 +388,11 @@ func (t *trial) stats() map[int]rondo.Stats {
 		m.mu.Unlock()
 		if app != nil {
 			out[m.index] = app.Stats()
+		}
+		if m.jvm != nil {
+			m.jvm.mu.Lock()
+			out[m.index] = m.jvm.seen.stats(t.in)
+			m.jvm.mu.Unlock()
 		}
 	}
 	return out

@@ -92,6 +92,9 @@ func (t *trial) facts(full *Scenario, events []cause.Event, seen []witnessed, st
 	f.At = t.began
 	r := real{t.began.Add(t.s.Zero), float64(t.scale)}
 	t.groupFacts(f, r, events, stats)
+	if t.policy == ColumnStreams {
+		t.streamsFacts(f, r)
+	}
 	t.commitFacts(f, r, commits)
 	f.callFacts(r, seen)
 	for _, n := range t.samples.ns {
@@ -110,7 +113,11 @@ func (t *trial) facts(full *Scenario, events []cause.Event, seen []witnessed, st
 		delete(all, "first-eviction")
 	}
 	if t.cluster.own == nil { // another cluster does not say why a generation began
-		for _, name := range []string{"evicted-at", "first-eviction", "expired", "expired-at", "generations"} {
+		silent := []string{"expired", "expired-at", "generations"}
+		if t.policy != ColumnStreams { // whose members say it themselves
+			silent = append(silent, "evicted-at", "first-eviction")
+		}
+		for _, name := range silent {
 			delete(all, name)
 		}
 	}

@@ -67,7 +67,7 @@ func (t *Table) section(b *strings.Builder) {
 }
 
 func (t *Table) html(b *strings.Builder) {
-	b.WriteString("<table><tr><th></th><th>article</th><th>predicted</th><th>Streams loop</th><th>per call</th><th>Kafka 4.2.0</th></tr>\n")
+	b.WriteString("<table><tr><th>" + strings.Join(t.heads(), "</th><th>") + "</th></tr>\n")
 	var notes []string
 	for _, r := range t.Rows {
 		fmt.Fprintf(b, "<tr><td>%s</td>", html.EscapeString(r.Text))

@@ -21,9 +21,10 @@ import (
 // Options say what Run measures, and where its results go.
 type Options struct {
 	Scenarios []*Scenario
-	Policies  []string // streams42, percall; default both
+	Policies  []string // streams42, percall; default both; not with Java
 	Scale     int      // 0: each scenario's own; 1: full length
-	Bootstrap string   // another Kafka; "": an embedded broker
+	Bootstrap string   // another Kafka; "": an embedded broker, or with Java a Kafka 4.2.0
+	Java      *Java    // measures Kafka Streams 4.2.0 (the policy kafka-streams) and nothing else
 	Dir       string   // predictions and facts; what is there already is not measured again
 	Again     bool     // measure what is there too
 	Jobs      int      // runs at once, default 16
@@ -81,6 +82,9 @@ func Run(ctx context.Context, o Options) (tables []*Table, err error) {
 	if o.Jobs <= 0 {
 		o.Jobs = 16
 	}
+	if o.Java != nil {
+		o.Policies = []string{ColumnStreams}
+	}
 	if len(o.Policies) == 0 {
 		o.Policies = []string{ColumnStreams42, ColumnPerCall}
 	}
@@ -96,6 +100,16 @@ func Run(ctx context.Context, o Options) (tables []*Table, err error) {
 			err = errors.Join(err, c.close())
 		}
 	}()
+	if o.Java != nil {
+		for _, s := range o.Scenarios {
+			if err := s.OnStreams(); err != nil {
+				return nil, fmt.Errorf("scenario %s does not run on Kafka Streams: %w", s.Name, err)
+			}
+		}
+		if err := o.Java.prepare(ctx); err != nil {
+			return nil, err
+		}
+	}
 	jobs, err := r.predict()
 	if err != nil {
 		return nil, err
@@ -114,8 +128,15 @@ func (r *runner) scaleOf(s *Scenario) int {
 	if r.o.Scale > 0 {
 		return r.o.Scale
 	}
+	if r.o.Java != nil {
+		return min(s.Scale, streamsScale)
+	}
 	return s.Scale
 }
+
+// streamsScale is the largest scale on Kafka Streams unless one is asked for:
+// its clocks are looked at every 100 ms, and its rejoins take as long.
+const streamsScale = 10
 
 // predict writes every prediction before anything runs.
 func (r *runner) predict() ([]*job, error) {
@@ -137,7 +158,7 @@ func (r *runner) predict() ([]*job, error) {
 			r.o.Progress(Progress{Scenario: s.Name, Event: "predicted", Detail: before[:16]})
 		}
 		for _, policy := range r.o.Policies {
-			if !s.Measures(policy) {
+			if policy != ColumnStreams && !s.Measures(policy) {
 				continue
 			}
 			j := &job{s: s, policy: policy, scale: scale, path: filepath.Join(dir, policy+".json"), before: before}
@@ -184,7 +205,7 @@ func (r *runner) measure(ctx context.Context, jobs []*job) error {
 	for _, j := range jobs {
 		delay := j.s.Scaled(j.scale).JoinDelay
 		if r.clusters[delay] == nil {
-			c, err := openCluster(ctx, r.o.Bootstrap, delay, r.o.Logger)
+			c, err := r.open(ctx, delay)
 			if err != nil {
 				return err
 			}
@@ -225,6 +246,14 @@ func (r *runner) measure(ctx context.Context, jobs []*job) error {
 	return errors.Join(all...)
 }
 
+// open is the Kafka for runs that want a delay of the first rebalance.
+func (r *runner) open(ctx context.Context, delay time.Duration) (*cluster, error) {
+	if r.o.Java != nil && r.o.Bootstrap == "" {
+		return openKafka(ctx, r.o.Java, delay)
+	}
+	return openCluster(ctx, r.o.Bootstrap, delay, r.o.Logger)
+}
+
 // crowd is how many members make a run one that goes alone.
 const crowd = 8
 
@@ -249,7 +278,7 @@ func (j *job) length() time.Duration {
 // one makes one trial and keeps what it found.
 func (r *runner) one(ctx context.Context, j *job) error {
 	r.note(j, "begins", j.length(), "")
-	f, err := measure(ctx, j.s, j.policy, j.scale, r.clusters[j.s.Scaled(j.scale).JoinDelay], r.o.Logger)
+	f, err := measure(ctx, j.s, j.policy, j.scale, r.clusters[j.s.Scaled(j.scale).JoinDelay], r.o.Java, r.o.Logger)
 	if err == nil {
 		_, err = writeSealed(j.path, sealed{Written: time.Now().UTC(), Scenario: hash(j.s.Source), Prediction: j.before, Facts: []*Facts{f}})
 	}
@@ -294,7 +323,7 @@ func Tables(dir string, scenarios []*Scenario) ([]*Table, error) {
 		default:
 			facts = append(facts, Predict(s, sim.Streams42, 1), Predict(s, sim.PerCall, 1))
 		}
-		for _, policy := range []string{ColumnStreams42, ColumnPerCall} {
+		for _, policy := range []string{ColumnStreams42, ColumnPerCall, ColumnStreams} {
 			got, _, err := readSealed(filepath.Join(dir, s.Name, policy+".json"))
 			if err == nil && got.Scenario == hash(s.Source) {
 				facts = append(facts, got.Facts...)

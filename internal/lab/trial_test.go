@@ -15,7 +15,7 @@ const quick = `title Two calls
 set max.poll.interval.ms=30000
 feed total=2
 service 4s
-for 12s
+for 40s
 measure streams42 percall
 `
 
