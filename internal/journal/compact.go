@@ -40,13 +40,13 @@ func (k *keeper) compactAll(parts []*Partition, now time.Time) (again bool, err 
 			again = again || plan.dirty > 0
 			continue
 		}
-		done, err := k.compact(p, plan, now.UnixMilli())
-		if err != nil {
-			return true, fmt.Errorf("compact %s: %w", p.id, err)
+		done, e := k.compact(p, plan, now.UnixMilli())
+		if e != nil { // the others have their turn nevertheless
+			err = errors.Join(err, fmt.Errorf("compact %s: %w", p.id, e))
 		}
 		again = again || !done
 	}
-	return again, nil
+	return again, err
 }
 
 // compactionPlan is which segments a pass reads.
@@ -148,16 +148,32 @@ func noteKeys(keys map[keySum]int64, h wire.Header, batch []byte) error {
 	if h.Control() {
 		return nil
 	}
+	var records []keyedRecord
 	err := wire.EachRecord(batch, func(r wire.Record) error {
 		if r.Key != nil {
-			keys[sumOf(r.Key)] = r.Offset
+			records = append(records, keyedRecord{sumOf(r.Key), r.Offset})
 		}
 		return nil
 	})
-	if errors.Is(err, wire.ErrTooLarge) {
-		return nil // kept as it is
+	if opaque(err) {
+		return nil // nor does it take the place of anything
+	}
+	for _, r := range records {
+		keys[r.key] = r.offset
 	}
 	return err
+}
+
+type keyedRecord struct {
+	key    keySum
+	offset int64
+}
+
+// opaque says that the records of a batch, whose checksum is right, cannot be
+// looked at: they decompress to too much, or their producer wrote nonsense,
+// which only a topic that was compacted then refuses. It is kept as it is.
+func opaque(err error) bool {
+	return errors.Is(err, wire.ErrTooLarge) || errors.Is(err, wire.ErrCorrupt)
 }
 
 // compactor writes the segments of one pass.
@@ -246,7 +262,7 @@ func (w *compactor) filter(h wire.Header, batch []byte) ([]byte, error) {
 		}
 		return nil
 	})
-	if errors.Is(err, wire.ErrTooLarge) {
+	if opaque(err) {
 		return batch, nil
 	}
 	if err != nil || len(kept) == 0 {

@@ -29,6 +29,7 @@ type keeper struct {
 	removed   []*Partition      // their files can go after the next checkpoint
 	trims     []*Partition      // their start has moved
 	failure   error             // of the last try to settle
+	looked    error             // of the last try to compact
 	failedAt  time.Time
 	rooms     []chan error      // committers that wait for one try
 	changed   bool              // something was appended since the last look
@@ -130,7 +131,7 @@ func (k *keeper) next() (time.Time, bool) {
 // logged once, and told to a committer that waits for room.
 func (k *keeper) work() {
 	err := k.try()
-	if err == nil {
+	if err == nil && !full(k.looked) {
 		k.l.ballast.keep()
 	}
 	k.l.ballast.lack(err)
@@ -160,9 +161,12 @@ func (k *keeper) try() error {
 		// for the rest: a copy would eat it up and not be done.
 		k.applyTrims()
 		early = k.save()
+		// And what was removed may be in the active segment. A closed log needs
+		// no seal.
+		_ = k.l.enqueue(pending{seal: true})
 	}
 	settled := k.settleAll()
-	looked := k.look()
+	k.look()
 	saved := k.save()
 	if full(saved) && k.l.ballast.spend() {
 		saved = k.save()
@@ -170,7 +174,16 @@ func (k *keeper) try() error {
 	if saved == nil {
 		early = nil
 	}
-	return errors.Join(early, settled, looked, saved)
+	return errors.Join(early, settled, saved)
+}
+
+// note logs an error of compaction, once. No append waits for compaction, so
+// none fails with it.
+func (k *keeper) note(err error) {
+	if err != nil && (k.looked == nil || k.looked.Error() != err.Error()) {
+		k.l.cfg.Logger.Error("a partition cannot be compacted; its records stay, and it is tried again", "err", err)
+	}
+	k.looked = err
 }
 
 // stopping says that Close was called: long work ends early.

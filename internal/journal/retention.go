@@ -15,7 +15,7 @@ func (k *keeper) trim(p *Partition) {
 // look does what time and change ask for: space below moved start offsets,
 // retention, and compaction. It waits for nobody: what needs an entry in the
 // journal is queued and comes back as a trim.
-func (k *keeper) look() error {
+func (k *keeper) look() {
 	now := time.Now()
 	k.applyTrims()
 	k.mu.Lock()
@@ -38,7 +38,7 @@ func (k *keeper) look() error {
 	}
 	k.mu.Unlock()
 	if !retain && !clean {
-		return nil
+		return
 	}
 	parts := k.l.all()
 	if retain && k.retain(parts, now) {
@@ -48,15 +48,15 @@ func (k *keeper) look() error {
 	}
 	k.sealIfWanted(parts, now)
 	if !clean {
-		return nil
+		return
 	}
 	again, err := k.compactAll(parts, now)
+	k.note(err)
 	if again || err != nil {
 		k.mu.Lock()
 		k.nextClean = now.Add(k.l.cfg.CleanerBackoff)
 		k.mu.Unlock()
 	}
-	return err
 }
 
 // applyTrims drops what lies below starts that have moved.
