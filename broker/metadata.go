@@ -309,8 +309,9 @@ func metadataRecord(key string, value any) wire.Record {
 func (m *metadata) write(records ...wire.Record) error {
 	done := make(chan journal.Result, 1)
 	batch := wire.AppendBatch(nil, wire.BatchOptions{}, records...)
-	// Something going away is noted also on a full disk: it is what makes room.
-	urgent := slices.ContainsFunc(records, func(r wire.Record) bool { return r.Value == nil })
+	// Something going away is noted also on a full disk: it is what makes room. So
+	// is a start, without which nothing could go away.
+	urgent := slices.ContainsFunc(records, func(r wire.Record) bool { return r.Value == nil || string(r.Key) == keyStarts })
 	m.log.Append(journal.Append{Batches: batch, Internal: true, Urgent: urgent}, func(r journal.Result) { done <- r })
 	if r := <-done; r.Err != nil {
 		return fmt.Errorf("write metadata: %w", r.Err)

@@ -114,3 +114,44 @@ func TestClaimedSizes(t *testing.T) {
 		t.Errorf("30 announcements of 100 MB took %d MB", grown>>20)
 	}
 }
+
+// A broker starts on a disk that is full to the last byte, and a topic can be
+// deleted there, with a producer that goes on trying; then there is room again.
+func TestStartOnAFullDisk(t *testing.T) {
+	fs := &journal.MemFS{}
+	config := func(c *Config) { c.Dir, c.FS, c.Logger = "data", fs, slog.New(slog.DiscardHandler) }
+	b := startBroker(t, config)
+	c := dialClient(t, b)
+	c.makeTopic("big", 1, nil)
+	c.makeTopic("small", 1, nil)
+	produce := func(topic string) int16 {
+		resp := do[*kmsg.ProduceResponse](c, produceRequest(topic, 0, batchWith(strings.Repeat("x", 500_000))), 9)
+		return resp.Topics[0].Partitions[0].ErrorCode
+	}
+	for range 8 {
+		if code := produce("big"); code != 0 {
+			t.Fatal(errorName(code))
+		}
+	}
+	waitFor(t, "the ballast", func() bool { return fs.Files()["data/ballast"] > 0 })
+	used := 0
+	for _, size := range fs.Files() {
+		used += size
+	}
+	fs.SetLimit(int64(used))
+	if err := b.Close(); err != nil {
+		t.Logf("close on a full disk: %v", err)
+	}
+	b = startBroker(t, config)
+	c = dialClient(t, b)
+	if code := produce("small"); code != kerr.KafkaStorageError.Code {
+		t.Fatalf("produce on a full disk: %s", errorName(code))
+	}
+	del := kmsg.NewPtrDeleteTopicsRequest()
+	name := "big"
+	del.Topics = []kmsg.DeleteTopicsRequestTopic{{Topic: &name}}
+	if r := do[*kmsg.DeleteTopicsResponse](c, del, 6).Topics[0]; r.ErrorCode != 0 {
+		t.Fatalf("delete a topic on a full disk: %s", errorName(r.ErrorCode))
+	}
+	waitFor(t, "the broker to go on", func() bool { return produce("small") == 0 })
+}
