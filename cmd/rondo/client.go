@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/alecthomas/kong"
@@ -258,9 +259,7 @@ func (f *clientFlags) connect(ctx context.Context, t *terminal, more ...kgo.Opt)
 	if err != nil {
 		return nil, fail(exitUsage, fmt.Errorf("configure client: %w", err), "look at -b and -X")
 	}
-	ping, cancel := context.WithTimeout(ctx, f.Timeout)
-	defer cancel()
-	if err := client.Ping(ping); err != nil {
+	if err := f.ping(ctx, client); err != nil {
 		client.Close()
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
@@ -270,6 +269,26 @@ func (f *clientFlags) connect(ctx context.Context, t *terminal, more ...kgo.Opt)
 			"is a broker listening there? rondo serve --data DIR --listen %s starts one", servers)
 	}
 	return client, nil
+}
+
+// ping waits for the first answer. A broker that was started a moment ago does
+// not listen yet.
+func (f *clientFlags) ping(ctx context.Context, client *kgo.Client) error {
+	ctx, cancel := context.WithTimeout(ctx, f.Timeout)
+	defer cancel()
+	for {
+		err := client.Ping(ctx)
+		if !errors.Is(err, syscall.ECONNREFUSED) {
+			return err
+		}
+		retry := time.NewTimer(50 * time.Millisecond)
+		select {
+		case <-retry.C:
+		case <-ctx.Done():
+			retry.Stop()
+			return err
+		}
+	}
 }
 
 // partitionsOf lists the partitions of a topic that exists.

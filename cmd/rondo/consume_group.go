@@ -87,6 +87,9 @@ func (c *consumeCmd) runGroup(ctx context.Context, t *terminal, form form) (err 
 	}
 	g.admin = kadm.NewClient(g.client)
 	defer g.client.CloseAllowingRebalance()
+	if err := g.look(ctx, c.Topics); err != nil {
+		return err
+	}
 	err = g.print(ctx)
 	// A leave that does not come through ends with the session; the records
 	// that were written are committed first.
@@ -100,6 +103,24 @@ func (c *consumeCmd) runGroup(ctx context.Context, t *terminal, form form) (err 
 		t.log.Warn("leave group", "group", c.Group, "cause", leaveErr)
 	}
 	return err
+}
+
+// look tells of topics that are not there. They may be made later; but with -e
+// there is no end to wait for.
+func (g *groupConsumer) look(ctx context.Context, topics []string) error {
+	for _, topic := range topics {
+		if isPattern(topic) {
+			continue
+		}
+		_, err := partitionsOf(ctx, g.client, topic)
+		switch {
+		case err != nil && g.Exit:
+			return err
+		case err != nil && !g.Quiet:
+			g.t.say("%% %v; waiting for it", err)
+		}
+	}
+	return nil
 }
 
 // isPattern tells a regular expression from the name of a topic, as kcat does.

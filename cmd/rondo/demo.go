@@ -31,12 +31,16 @@ func (c *demoCmd) Run(ctx context.Context, t *terminal) error {
 	if err != nil {
 		return err
 	}
-	report, err := demo.Run(ctx, demo.Options{
+	options := demo.Options{
 		Command:   []string{program, "instance"},
 		Bootstrap: c.Bootstrap, Dir: c.Data, Length: time.Duration(c.Seconds) * time.Second, Records: c.Records,
 		Partitions: c.Partitions, Parallel: c.Parallel, Alone: c.Alone,
 		Talk: t.err, Redraw: !c.Plain && t.redraws(), Logger: t.log,
-	})
+	}
+	if err := options.Check(); err != nil {
+		return fail(exitUsage, err, "rondo demo --help")
+	}
+	report, err := demo.Run(ctx, options)
 	if err != nil {
 		if _, ok := errors.AsType[*demo.Unreachable](err); ok {
 			return fail(exitUnreachable, err, "is a broker listening there? Without --bootstrap-server the demonstration brings its own")

@@ -69,7 +69,11 @@ func run(t *terminal, args []string) int {
 	}
 	verb := strings.Fields(parsed.Command())[0]
 	t.log = newLogger(t.err, verb, c.LogLevel, c.LogFormat)
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	signals := []os.Signal{os.Interrupt, syscall.SIGTERM}
+	if !signal.Ignored(syscall.SIGHUP) { // nohup
+		signals = append(signals, syscall.SIGHUP)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), signals...)
 	context.AfterFunc(ctx, stop)
 	defer stop()
 	parsed.BindTo(ctx, (*context.Context)(nil))

@@ -3,9 +3,7 @@
 //
 //	rondo serve --data data &
 //	rondo stub --listen 127.0.0.1:8080 --latency 300ms &
-//	rondo topics --create --topic advisories --partitions 3
-//	rondo topics --create --topic scores --partitions 3
-//	rondo topics --create --topic advisories.failed --partitions 1
+//	rondo topics --create --topic advisories --topic scores --topic advisories.failed --partitions 3
 //	rondo produce -t advisories --key-field cve internal/demo/advisories.jsonl
 //	BOOTSTRAP=127.0.0.1:9092 SCORER=http://127.0.0.1:8080/score go run ./examples/score
 package main

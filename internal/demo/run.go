@@ -41,6 +41,15 @@ type Options struct {
 	Logger *slog.Logger
 }
 
+// Check says what is wrong with the options, without running anything.
+func (o Options) Check() error {
+	if o.Partitions < 1 || o.Parallel < 1 || len(o.Command) == 0 {
+		return fmt.Errorf("%d partitions, %d calls of each in parallel, command %q: want at least 1 of each", o.Partitions, o.Parallel, o.Command)
+	}
+	_, err := NewSchedule(o.Length, o.Records, o.sessionMin())
+	return err
+}
+
 // sessionMin is the shortest session clock of a run: on another cluster what
 // brokers allow by default, on our own what a busy machine still keeps.
 func (o Options) sessionMin() time.Duration {
@@ -67,12 +76,12 @@ type run struct {
 // Run runs the demonstration and answers what it showed. The error is one that
 // kept it from ending; whether what it showed is good is in the report.
 func Run(ctx context.Context, o Options) (report *Report, err error) {
+	if err := o.Check(); err != nil {
+		return nil, err
+	}
 	schedule, err := NewSchedule(o.Length, o.Records, o.sessionMin())
 	if err != nil {
 		return nil, err
-	}
-	if o.Partitions < 1 || o.Parallel < 1 || len(o.Command) == 0 {
-		return nil, fmt.Errorf("partitions %d, parallel %d, command %q: want at least 1 of each", o.Partitions, o.Parallel, o.Command)
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
