@@ -47,6 +47,7 @@ kafka-cases-limits       240  transcript,java    the same
 kafka-cases-delay        240  transcript,java    the same
 kafka-runtime            600  java               the runtime'\''s end-to-end tests on Apache Kafka
 kafka-demo               480  java               the demo on Apache Kafka
+kafka-streams-lab        180  java               three scenarios of the lab on a Kafka Streams 4.2.0 application
 '
 
 die() { echo "run.sh: $*" >&2; exit 1; }
@@ -265,6 +266,8 @@ runtime() {
 
 demo() { "$rondo" demo --bootstrap-server "$1"; }
 
+streams_lab() { "$rondo" lab run three-tasks band-9s band-12s --on kafka-streams -b "$1" --peers "$peers" --dir "$work/lab"; }
+
 step() {
   case $1 in
     rondo-kcat-brokers)
@@ -289,6 +292,7 @@ step() {
     kafka-cases-*) kafka_cases "${1#kafka-cases-}" ;;
     kafka-runtime) on_kafka runtime ;;
     kafka-demo) on_kafka demo ;;
+    kafka-streams-lab) on_kafka streams_lab ;;
     *) die "no step $1; run.sh list names them" ;;
   esac
 }

@@ -36,7 +36,8 @@ type consumer struct {
 	regexSeen  int64 // version of the image in which they were looked up
 	regexAt    time.Time
 
-	chronicle
+	story *epochStory  // of the newest epoch, until everybody has come to it
+	lost  []lostMember // who went and may come back, oldest first
 }
 
 // consumerMember is one member.
@@ -252,5 +253,5 @@ func (c *consumer) unload(int16) {
 		c.stopAlarms(m)
 	}
 	c.s.alarms.stop(&c.regexAlarm)
-	c.end(c.s)
+	c.closeStory()
 }

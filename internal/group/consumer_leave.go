@@ -36,7 +36,7 @@ func (s *Shard) consumerLeave(req *kmsg.ConsumerGroupHeartbeatRequest) (*kmsg.Co
 		c.writeCurrent(m, &away)
 	} else {
 		w := c.whyLeave(m)
-		c.lost.add(m.named(), cause.MemberChange)
+		c.remember(m, cause.MemberChange)
 		c.fence([]*consumerMember{m}, w)
 	}
 	resp := req.ResponseKind().(*kmsg.ConsumerGroupHeartbeatResponse)
@@ -71,24 +71,24 @@ func (c *consumer) fence(gone []*consumerMember, w why) {
 // expire is the end of a member's session.
 func (c *consumer) expire(m *consumerMember) {
 	w := c.whySilent(m)
-	c.lost.add(m.named(), cause.SessionClock)
+	c.remember(m, cause.SessionClock)
 	c.fence([]*consumerMember{m}, w)
 }
 
 // loseRevoking is the end of the patience with a member that has to give
 // partitions up.
 func (c *consumer) loseRevoking(m *consumerMember) {
-	c.held(m.named())
+	c.held(m)
 	w := c.blame(m, cause.PollClock, cause.Stated, "did not give up partitions within its rebalance timeout")
-	c.lost.add(m.named(), cause.PollClock)
+	c.remember(m, cause.PollClock)
 	c.fence([]*consumerMember{m}, w)
 }
 
 // loseSilent is the end of the patience with a member of the classic protocol.
 func (c *consumer) loseSilent(m *consumerMember, rule string) {
-	c.held(m.named())
+	c.held(m)
 	w := c.blame(m, cause.PollClock, cause.Stated, rule)
-	c.lost.add(m.named(), cause.PollClock)
+	c.remember(m, cause.PollClock)
 	c.fence([]*consumerMember{m}, w)
 }
 

@@ -44,7 +44,8 @@ type streams struct {
 	shutdown   string      // member that asked everybody to shut down
 	endpoints  int32       // epoch of the endpoints' partitions
 
-	chronicle
+	story *streamsStory // of the newest epoch, until everybody has come to it
+	lost  []lostMember  // who went and may come back, oldest first
 }
 
 // streamsMember is one member.
@@ -298,5 +299,5 @@ func (t *streams) unload(int16) {
 		t.stopAlarms(m)
 	}
 	t.s.alarms.stop(&t.delay)
-	t.end(t.s)
+	t.closeStory()
 }
