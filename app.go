@@ -215,7 +215,9 @@ func (a *App) startThread() (*running, error) {
 	}
 	a.mu.Unlock()
 	if late {
-		r.stop() // it leaves as soon as it has joined
+		th.close("the application is being closed")
+		a.giveNumber(number)
+		return nil, ErrNotRunning
 	}
 	go func() {
 		th.drive(stop)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -119,7 +120,7 @@ func deadHeaders(o *origin, err error, cause, callName string, attempts int) []k
 	message := err.Error()
 	headers := []kgo.RecordHeader{
 		text(HeaderErrorException, fmt.Sprintf("%T", root(err))),
-		text(HeaderErrorMessage, message[:min(len(message), 1000)]),
+		text(HeaderErrorMessage, strings.ToValidUTF8(message[:min(len(message), 1000)], "")),
 		text(HeaderErrorTopic, o.topic()),
 		text(HeaderErrorPartition, strconv.Itoa(int(o.partition()))),
 		text(HeaderErrorOffset, strconv.FormatInt(o.offset(), 10)),
