@@ -9,6 +9,7 @@ import (
 	"net"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -65,6 +66,7 @@ func TestReadersThatTakeNothing(t *testing.T) {
 		if took := time.Since(began); took > 30*time.Second {
 			t.Errorf("the good reader waited %v", took)
 		}
+		synctest.Wait() // who writes a line has written it
 		if !strings.Contains(lines.String(), "it does not read its answers") {
 			t.Errorf("nobody was hung up on:\n%s", lines.String())
 		}

@@ -74,7 +74,7 @@ type Event struct {
 	HeldOpen   []Member      `json:"held_open,omitempty"`  // members that everybody waited for longest, last first
 	Clocks     Clocks        `json:"clocks"`
 	Took       time.Duration `json:"took_ns"` // from the trigger until the group was stable or empty
-	Members    int           `json:"members"` // after
+	Members    int           `json:"members"` // of the new generation
 }
 
 // String is the one line that a rebalance leaves in a log.

@@ -36,8 +36,7 @@ type consumer struct {
 	regexSeen  int64 // version of the image in which they were looked up
 	regexAt    time.Time
 
-	story *epochStory  // of the newest epoch, until everybody has come to it
-	lost  []lostMember // who went and may come back, oldest first
+	chronicle
 }
 
 // consumerMember is one member.
@@ -253,5 +252,5 @@ func (c *consumer) unload(int16) {
 		c.stopAlarms(m)
 	}
 	c.s.alarms.stop(&c.regexAlarm)
-	c.closeStory()
+	c.end(c.s)
 }

@@ -136,7 +136,8 @@ func (c *consumer) moveClassic(m *consumerMember, said *kmsg.ConsumerMemberMetad
 		}
 		if !next.equal(m.current) {
 			if m.current.state == memberUnrevoked && next.state != memberUnrevoked {
-				c.gaveUp(m)
+				c.gaveUp(m.named(), m.revoking, c.s.now)
+				m.work = c.s.now
 			}
 			c.writeCurrent(m, next)
 		}
@@ -289,7 +290,7 @@ func (c *consumer) leaveClassic(leavers []kmsg.LeaveGroupRequestMember, codes []
 		w := c.blame(m, cause.MemberChange, cause.Stated, text(l.Reason))
 		if meaningOf(text(l.Reason)) == pollExpired {
 			w.cause = cause.PollClock
-			c.remember(m, cause.PollClock)
+			c.lost.add(m.named(), cause.PollClock)
 		}
 		if len(gone) == 0 {
 			first = w

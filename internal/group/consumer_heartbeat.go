@@ -143,7 +143,8 @@ func (s *Shard) consumerBeat(rq Request, req *kmsg.ConsumerGroupHeartbeatRequest
 	}
 	if !next.equal(m.current) {
 		if m.current.state == memberUnrevoked && next.state != memberUnrevoked {
-			c.gaveUp(m)
+			c.gaveUp(m.named(), m.revoking, c.s.now)
+			m.work = c.s.now
 		}
 		c.writeCurrent(m, next)
 	}
@@ -303,7 +304,7 @@ func (c *consumer) take(m *consumerMember, meta *memberMeta, isNew bool) (resubs
 	}
 	switch {
 	case bump && isNew:
-		c.bump(c.whyJoin(m))
+		c.bump(c.whyJoin(m.named(), c.clocks(m)))
 	case bump:
 		c.bump(c.whyChanged(m))
 	default:

@@ -36,7 +36,7 @@ func (s *Shard) consumerLeave(req *kmsg.ConsumerGroupHeartbeatRequest) (*kmsg.Co
 		c.writeCurrent(m, &away)
 	} else {
 		w := c.whyLeave(m)
-		c.remember(m, cause.MemberChange)
+		c.lost.add(m.named(), cause.MemberChange)
 		c.fence([]*consumerMember{m}, w)
 	}
 	resp := req.ResponseKind().(*kmsg.ConsumerGroupHeartbeatResponse)
@@ -71,24 +71,24 @@ func (c *consumer) fence(gone []*consumerMember, w why) {
 // expire is the end of a member's session.
 func (c *consumer) expire(m *consumerMember) {
 	w := c.whySilent(m)
-	c.remember(m, cause.SessionClock)
+	c.lost.add(m.named(), cause.SessionClock)
 	c.fence([]*consumerMember{m}, w)
 }
 
 // loseRevoking is the end of the patience with a member that has to give
 // partitions up.
 func (c *consumer) loseRevoking(m *consumerMember) {
-	c.held(m)
+	c.held(m.named())
 	w := c.blame(m, cause.PollClock, cause.Stated, "did not give up partitions within its rebalance timeout")
-	c.remember(m, cause.PollClock)
+	c.lost.add(m.named(), cause.PollClock)
 	c.fence([]*consumerMember{m}, w)
 }
 
 // loseSilent is the end of the patience with a member of the classic protocol.
 func (c *consumer) loseSilent(m *consumerMember, rule string) {
-	c.held(m)
+	c.held(m.named())
 	w := c.blame(m, cause.PollClock, cause.Stated, rule)
-	c.remember(m, cause.PollClock)
+	c.lost.add(m.named(), cause.PollClock)
 	c.fence([]*consumerMember{m}, w)
 }
 

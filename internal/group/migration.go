@@ -230,7 +230,7 @@ func (c *consumer) downgrade(gone []*consumerMember, w *why) {
 	now.before = stable
 	now.lost = slices.Clone(c.lost)
 	s.alarms.stop(&c.regexAlarm)
-	c.closeStory()
+	c.end(s)
 	g.members = now
 	for _, m := range now.order {
 		now.restart(m)

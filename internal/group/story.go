@@ -23,15 +23,6 @@ type story struct {
 	bumped time.Time // when the new generation began, zero: not yet
 }
 
-// lostMember was evicted. When its client comes back, that is no new cause.
-type lostMember struct {
-	who   cause.Member
-	cause cause.Cause
-}
-
-// lostMax bounds the memory for evicted members that never come back.
-const lostMax = 64
-
 // lateAfter is how long others must have waited for a member until it is named
 // as the one that held the rebalance open. Below it the wait is the interval of
 // heartbeats, in which members learn of a rebalance.
@@ -75,24 +66,15 @@ func (c *classic) casualty(m *member, by cause.Cause) {
 	if by == 0 {
 		return
 	}
-	if len(c.lost) == lostMax {
-		c.lost = slices.Delete(c.lost, 0, 1)
-	}
-	c.lost = append(c.lost, lostMember{m.named(), by})
+	c.lost.add(m.named(), by)
 }
 
 // back takes a client out of the lost ones: a newcomer with the same client id
 // on the same host, or with the same instance id.
 func (c *classic) back(m *member) (lostMember, bool) {
-	i := slices.IndexFunc(c.lost, func(l lostMember) bool {
+	return c.lost.take(func(l lostMember) bool {
 		return l.who.ClientID == m.clientID && l.who.Host == m.host && l.who.Instance == text(m.instance)
 	})
-	if i < 0 {
-		return lostMember{}, false
-	}
-	l := c.lost[i]
-	c.lost = slices.Delete(c.lost, i, i+1)
-	return l, true
 }
 
 // missed names a member that did not come in the join phase.

@@ -44,8 +44,7 @@ type streams struct {
 	shutdown   string      // member that asked everybody to shut down
 	endpoints  int32       // epoch of the endpoints' partitions
 
-	story *streamsStory // of the newest epoch, until everybody has come to it
-	lost  []lostMember  // who went and may come back, oldest first
+	chronicle
 }
 
 // streamsMember is one member.
@@ -299,5 +298,5 @@ func (t *streams) unload(int16) {
 		t.stopAlarms(m)
 	}
 	t.s.alarms.stop(&t.delay)
-	t.closeStory()
+	t.end(t.s)
 }

@@ -174,7 +174,8 @@ func (s *Shard) streamsBeat(rq Request, req *kmsg.StreamsGroupHeartbeatRequest) 
 	}
 	if next := t.reconcile(m, in.owned, targetEpoch, target); !next.equal(m.current) {
 		if m.current.state == memberUnrevoked && next.state != memberUnrevoked {
-			t.gaveUp(m)
+			t.gaveUp(m.named(), m.revoking, t.s.now)
+			m.work = t.s.now
 		}
 		t.writeCurrent(m, next)
 	}
@@ -403,7 +404,7 @@ func (t *streams) take(in arrival) {
 	standbys := t.replicas()
 	switch {
 	case isNew:
-		t.bump(in.look.hash, validated, standbys, t.whyJoin(m))
+		t.bump(in.look.hash, validated, standbys, t.whyJoin(m.named(), t.clocks(m)))
 	case changed:
 		t.bump(in.look.hash, validated, standbys, t.whyChanged(m))
 	case in.look.hash != t.hash || validated != t.validated:
