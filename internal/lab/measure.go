@@ -331,12 +331,30 @@ func (t *trial) awaitTasks(ctx context.Context) {
 				owned += len(th.Tasks)
 			}
 		}
-		if owned >= t.s.Partitions {
+		if owned >= t.s.Partitions && t.allStarted() {
 			break
 		}
 		time.Sleep(2 * time.Millisecond)
 	}
 	sleepUntil(ctx, time.Now().Add(3*t.s.Settings.WithDefaults().PollTimeout+20*time.Millisecond))
+}
+
+// allStarted says that every JVM of the beginning has tasks, as far as there
+// are enough. Rondo's members need not be asked: they come within milliseconds.
+func (t *trial) allStarted() bool {
+	begun, with := 0, 0
+	for _, m := range t.members {
+		if m.jvm == nil || !m.early {
+			continue
+		}
+		begun++
+		m.jvm.mu.Lock()
+		if len(m.jvm.seen.owned) > 0 {
+			with++
+		}
+		m.jvm.mu.Unlock()
+	}
+	return with >= min(begun, t.s.Partitions)
 }
 
 func (t *trial) record(partition int32) *kgo.Record {
