@@ -47,7 +47,7 @@ kafka-cases-limits       240  transcript,java    the same
 kafka-cases-delay        240  transcript,java    the same
 kafka-runtime            600  java               the runtime'\''s end-to-end tests on Apache Kafka
 kafka-demo               480  java               the demo on Apache Kafka
-kafka-streams-lab        180  java               three scenarios of the lab on a Kafka Streams 4.2.0 application
+kafka-streams-lab        180  java               two scenarios of the lab on a Kafka Streams 4.2.0 application
 '
 
 die() { echo "run.sh: $*" >&2; exit 1; }
@@ -266,7 +266,7 @@ runtime() {
 
 demo() { "$rondo" demo --bootstrap-server "$1"; }
 
-streams_lab() { "$rondo" lab run three-tasks band-9s band-12s --on kafka-streams -b "$1" --peers "$peers" --dir "$work/lab"; }
+streams_lab() { "$rondo" lab run three-tasks band-12s --on kafka-streams -b "$1" --peers "$peers" --dir "$work/lab"; }
 
 step() {
   case $1 in
