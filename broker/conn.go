@@ -108,15 +108,24 @@ func (c *conn) next(frame []byte) error {
 	if err != nil {
 		return err
 	}
-	defer c.b.decoding.release(claim)
 	rq, err := c.decode(frame)
+	if err == nil && groupsNamed(rq.msg) > maxGroups {
+		err = fmt.Errorf("read request: API key %d names %d groups, more than %d: %w", rq.key, groupsNamed(rq.msg), maxGroups, wire.ErrFrame)
+	}
 	if err != nil {
+		c.b.decoding.release(claim)
 		return err
+	}
+	if groupsNamed(rq.msg) > 1 { // in parts with the coordinators until it is answered
+		rq.decoded = claim
+	} else {
+		defer c.b.decoding.release(claim)
 	}
 	if rq.key == wire.Produce { // held until it is answered
 		rq.paid, c.paid = c.paid, nil
 	}
 	if !c.enqueue(rq) {
+		c.b.decoding.release(rq.decoded)
 		c.b.repay(rq.paid)
 		return net.ErrClosed
 	}

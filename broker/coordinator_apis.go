@@ -26,6 +26,28 @@ func groupAPIs() []api {
 	}
 }
 
+// maxGroups is how many groups one request may name. Each is a part of its own,
+// and a coordinator that works through them keeps the members of its other
+// groups waiting.
+const maxGroups = 20_000
+
+// groupsNamed counts the groups of a request that may name several.
+func groupsNamed(req kmsg.Request) int {
+	switch req := req.(type) {
+	case *kmsg.OffsetFetchRequest:
+		return len(req.Groups)
+	case *kmsg.DescribeGroupsRequest:
+		return len(req.Groups)
+	case *kmsg.DeleteGroupsRequest:
+		return len(req.Groups)
+	case *kmsg.ConsumerGroupDescribeRequest:
+		return len(req.Groups)
+	case *kmsg.StreamsGroupDescribeRequest:
+		return len(req.Groups)
+	}
+	return 0
+}
+
 // gather waits for the answers to the parts of a request that names several
 // groups, and calls done after the last.
 type gather struct {

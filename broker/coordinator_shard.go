@@ -21,6 +21,8 @@ const (
 	loadStep = 1 << 20
 	// batchLimit is how large a batch of several writes may become.
 	batchLimit = 1 << 20
+	// afterPanic is how long a shard rests before its next life.
+	afterPanic = time.Second
 )
 
 // shard is the coordinator of one partition of __consumer_offsets: a goroutine
@@ -94,6 +96,10 @@ func (s *shard) live() (wanted bool) {
 			for token, answer := range s.asked {
 				delete(s.asked, token)
 				answer(nil)
+			}
+			select { // what has panicked may do so again
+			case <-time.After(afterPanic):
+			case <-s.quit:
 			}
 		}
 	}()

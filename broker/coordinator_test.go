@@ -324,7 +324,7 @@ func TestRebalanceIsTold(t *testing.T) {
 	if n := b.Rebalances(); n[cause.MemberChange] != 1 || n[cause.SessionClock] != 1 || n[cause.PollClock] != 0 {
 		t.Errorf("counted %v", n)
 	}
-	for _, want := range []string{`"cause":"session_clock"`, `"trigger":"` + told[1].Trigger.ID, `"clocks":"session 5`, `client=test host=/127.0.0.1`} {
+	for _, want := range []string{`"cause":"session_clock"`, `"trigger":"` + told[1].Trigger.ID, `"clocks":"` + told[1].Clocks.String(), `client=test host=/127.0.0.1`} {
 		if !strings.Contains(lines.String(), want) {
 			t.Errorf("the log has no %s:\n%s", want, lines.String())
 		}

@@ -29,6 +29,8 @@ type request struct {
 	paid []*claim     // of a Produce request, for its frame; given back by release
 	owed atomic.Int64 // bytes of the answer, in Broker.replies
 
+	decoded *claim // what it takes in parts until it is answered; given back by finish
+
 	// Under conn.mu.
 	answer answer
 	done   bool
@@ -82,6 +84,7 @@ func (rq *request) finish(a answer) {
 		rq.conn.b.log.Error("a request was answered twice, the first answer stands", "api", rq.key, "version", rq.version)
 		return
 	}
+	rq.conn.b.decoding.release(rq.decoded)
 	n := int64(len(a.frame))
 	for _, f := range a.frames {
 		n += int64(len(f))
@@ -93,6 +96,7 @@ func (rq *request) finish(a answer) {
 
 // unpay gives back what was paid for a request that gets no answer.
 func (rq *request) unpay() {
+	rq.conn.b.decoding.release(rq.decoded)
 	rq.conn.mu.Lock()
 	defer rq.conn.mu.Unlock()
 	rq.release()

@@ -155,3 +155,30 @@ func TestStartOnAFullDisk(t *testing.T) {
 	}
 	waitFor(t, "the broker to go on", func() bool { return produce("small") == 0 })
 }
+
+// A request that names a great many groups is refused before any coordinator
+// hears of it, and one that names many gives back what it took when it has its
+// answer.
+func TestManyGroupsInOneRequest(t *testing.T) {
+	b := startBroker(t)
+	c := dialClient(t, b)
+	req := kmsg.NewPtrDescribeGroupsRequest()
+	for range maxGroups {
+		req.Groups = append(req.Groups, "g")
+	}
+	if n := len(do[*kmsg.DescribeGroupsResponse](c, req, 5).Groups); n != maxGroups {
+		t.Fatalf("%d groups are described, want %d", n, maxGroups)
+	}
+	if used := b.decoding.inUse(); used != 0 {
+		t.Fatalf("%d bytes are held for nobody", used)
+	}
+	req.Groups = append(req.Groups, "one too many")
+	req.SetVersion(5)
+	c.send(req)
+	if _, err := c.nc.Read(make([]byte, 1)); err == nil {
+		t.Fatal("it was answered")
+	}
+	if used := b.decoding.inUse(); used != 0 {
+		t.Fatalf("%d bytes are held for nobody", used)
+	}
+}
