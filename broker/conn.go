@@ -270,7 +270,11 @@ func (c *conn) payDecoding(frame []byte) (*claim, error) {
 	if len(frame) <= decodeFree {
 		return nil, nil
 	}
-	claim := c.b.decoding.acquire(int64(decodeFactor*len(frame)), c.hungUp)
+	factor := decodeFactor
+	if inParts(key) {
+		factor = partsFactor
+	}
+	claim := c.b.decoding.acquire(int64(factor*len(frame)), c.hungUp)
 	if claim == nil {
 		return nil, net.ErrClosed
 	}

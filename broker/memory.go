@@ -25,6 +25,9 @@ const (
 	// decodeFactor is how many times its size a request of short strings and
 	// small arrays takes when it is decoded.
 	decodeFactor = 64
+	// partsFactor is decodeFactor of a request that is served in parts, one for
+	// each group.
+	partsFactor = 256
 	// decodeFree is the largest request whose decoding is not counted.
 	decodeFree = 1 << 10
 	// frameTime and frameRate bound how long a large frame may take to arrive:
@@ -180,6 +183,15 @@ func (b *Broker) shed() {
 		b.log.Warn("connection closed", "remote", c.nc.RemoteAddr().String(), "client_id", c.name(), "cause", "it does not read its answers while memory for answers is used up")
 		c.hangUp()
 	}
+}
+
+// inParts tells the APIs whose requests may name several groups.
+func inParts(key int16) bool {
+	switch key {
+	case wire.OffsetFetch, wire.DescribeGroups, wire.DeleteGroups, wire.ConsumerGroupDescribe, wire.StreamsGroupDescribe:
+		return true
+	}
+	return false
 }
 
 // heavy tells the APIs whose answers may be much larger than their requests and

@@ -68,8 +68,10 @@ const (
 	DescribeProducers            int16 = 61
 	DescribeTransactions         int16 = 65
 	ListTransactions             int16 = 66
+	ConsumerGroupDescribe        int16 = 69
 	ListConfigResources          int16 = 74
 	DescribeTopicPartitions      int16 = 75
+	StreamsGroupDescribe         int16 = 89
 )
 
 // Kafka42 is what a broker of Apache Kafka 4.2.0 advertises on a plaintext
