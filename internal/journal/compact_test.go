@@ -47,6 +47,7 @@ func TestCompactionOfNonsense(t *testing.T) {
 			send(keyed())
 		}
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		if n := l.Stats().Compacted; n == 0 {
 			t.Fatal("nothing was compacted")
 		}
