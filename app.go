@@ -44,6 +44,7 @@ type App struct {
 	ended     chan *running // threads that are over; nil before Run
 	over      chan struct{} // closed when Run returns
 	evictions []Eviction
+	single    *kgo.Client // nil until an output must go in a batch of its own
 }
 
 // running is a thread that was started.
@@ -107,7 +108,7 @@ func (a *App) Run(ctx context.Context) error {
 		return fmt.Errorf("make producer: %w", err)
 	}
 	a.producer = producer
-	defer producer.Close()
+	defer a.closeProducers()
 	if err := a.checkTopics(ctx); err != nil {
 		if ctx.Err() != nil {
 			return nil

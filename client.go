@@ -53,12 +53,38 @@ func (a *App) producerOptions() []kgo.Opt {
 	return append(a.clientOptions(a.clientID+"-producer"),
 		kgo.RequiredAcks(kgo.AllISRAcks()),
 		kgo.ProducerLinger(c.duration("linger.ms")),
-		kgo.ProducerBatchMaxBytes(int32(min(c.number("batch.size"), c.number("max.request.size")))),
+		kgo.ProducerBatchMaxBytes(int32(c.number("max.request.size"))),
 		kgo.ProducerBatchCompression(codec, kgo.NoCompression()),
 		kgo.MaxBufferedBytes(c.number("buffer.memory")),
 		kgo.MaxBufferedRecords(1<<20), // bytes are the bound
 		kgo.ProduceRequestTimeout(c.duration("request.timeout.ms")),
 	)
+}
+
+// singles answers the client for records that go in a batch of their own. It
+// is made when the first one comes, and Run closes it.
+func (a *App) singles() (*kgo.Client, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.single == nil {
+		client, err := kgo.NewClient(append(a.producerOptions(), kgo.MaxBufferedRecords(1))...)
+		if err != nil {
+			return nil, fmt.Errorf("make producer of single records: %w", err)
+		}
+		a.single = client
+	}
+	return a.single, nil
+}
+
+// closeProducers ends what singles and Run made.
+func (a *App) closeProducers() {
+	a.producer.Close()
+	a.mu.Lock()
+	single := a.single
+	a.mu.Unlock()
+	if single != nil {
+		single.Close()
+	}
 }
 
 func (a *App) memberConfig(clientID string) member.Config {

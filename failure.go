@@ -78,11 +78,7 @@ func (t *task) productionFailed(o *origin, out output, err error) {
 	}
 	switch {
 	case response == Retry && out.record != nil:
-		// kgo returned the record with partition and offset filled in.
-		again := *out.record
-		again.Partition, again.Offset = 0, 0
-		out.record = &again
-		t.send(o, out)
+		t.send(o, out.again())
 	case response == Continue:
 		t.skipped(o, err, "production")
 		o.release()

@@ -74,12 +74,11 @@ func producerKeys() []settingKey {
 		{"acks", "all", oneOf("all", "-1"), "all: an offset is committed only after its outputs are safe", ""},
 		{"enable.idempotence", "true", oneOf("true"), "true", ""},
 		{"linger.ms", "5", milliseconds, "how long outputs wait for company in a batch", ""},
-		{"batch.size", "1000000", numberFrom(1, 1<<30), "bytes of a batch at most", ""},
 		{"compression.type", "lz4", oneOf("none", "gzip", "snappy", "lz4", "zstd"), "of outputs", ""},
 		{"delivery.timeout.ms", "120000", positive, "how long an output may take until it is acknowledged; then the production handler decides", ""},
 		{"request.timeout.ms", "30000", positive, "how long a broker may take to answer a produce request", ""},
 		{"buffer.memory", "33554432", numberFrom(1<<16, 1<<30), "bytes of outputs that wait to be acknowledged; a task waits when they are more", ""},
-		{"max.request.size", "1048576", numberFrom(1, 1<<30), "bytes of one output record at most", ""},
+		{"max.request.size", "1048576", numberFrom(1, 1<<30), "bytes of one output record at most, and of a batch", ""},
 	}
 }
 
@@ -101,6 +100,7 @@ func ignoredKeys() []settingKey {
 		"a topology is run as it was written":                                              "topology.optimization",
 		"tasks take the records of their partitions as they arrive":                        "max.task.idle.ms",
 		"outputs are retried until delivery.timeout.ms":                                    "task.timeout.ms default.api.timeout.ms",
+		"a batch takes the outputs that wait, up to max.request.size":                      "batch.size",
 		"repartition topics are cleaned by their retention":                                "repartition.purge.interval.ms",
 	} {
 		for _, name := range strings.Fields(names) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/rondo-streams/rondo/serde"
@@ -17,6 +18,7 @@ type output struct {
 	topic  string
 	record *kgo.Record
 	dead   bool // a dead letter
+	alone  bool // it is sent in a batch of its own
 }
 
 // send produces an output on which o is held already, and releases it when the
@@ -25,8 +27,16 @@ func (t *task) send(o *origin, out output) {
 	if t.fenced.Load() {
 		return
 	}
+	producer := t.host.app.producer
+	if out.alone {
+		var err error
+		if producer, err = t.host.app.singles(); err != nil {
+			t.productionFailed(o, out, err)
+			return
+		}
+	}
 	o.work()
-	t.host.app.producer.Produce(t.deliveryContext(time.Now()), out.record, func(_ *kgo.Record, err error) {
+	producer.Produce(t.deliveryContext(time.Now()), out.record, func(_ *kgo.Record, err error) {
 		counts := &t.host.app.counts
 		if err == nil {
 			counts.produced.Add(1)
@@ -39,9 +49,32 @@ func (t *task) send(o *origin, out output) {
 		if !t.fenced.Load() {
 			// Handlers are user code: they run where all user code of the
 			// task runs.
-			t.box.put(func() { t.productionFailed(o, out, err) })
+			t.box.put(func() { t.sendFailed(o, out, err) })
 		}
 	})
+}
+
+// sendFailed asks the production handler, unless the batch may have been too
+// large for the topic, or another record in it: then each of its records is
+// sent again by itself, as Java's producer splits such a batch.
+func (t *task) sendFailed(o *origin, out output, err error) {
+	if t.fenced.Load() {
+		return
+	}
+	if errors.Is(err, kerr.MessageTooLarge) && !out.alone {
+		out.alone = true
+		t.send(o, out.again())
+		return
+	}
+	t.productionFailed(o, out, err)
+}
+
+// again is the output as it was before kgo filled in partition and offset.
+func (out output) again() output {
+	r := *out.record
+	r.Partition, r.Offset = 0, 0
+	out.record = &r
+	return out
 }
 
 // deliveryContext ends delivery.timeout.ms from now, or a twentieth of it
