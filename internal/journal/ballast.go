@@ -20,7 +20,7 @@ type ballast struct {
 	size  int64 // 0: none is kept
 	there atomic.Bool
 	spent atomic.Bool   // there is no room for it: it was given up, or never made
-	turn  chan struct{} // of one: whoever fills the disk with it, or writes what it was kept for
+	turn  chan struct{} // of one: whoever fills the disk, with it or a copy, or writes what it was kept for
 }
 
 // open finds out whether the file is there, in full.

@@ -33,6 +33,9 @@ func (k *keeper) compactAll(parts []*Partition, now time.Time) (again bool, err 
 		if k.stopping() {
 			return false, nil
 		}
+		if k.l.ballast.spent.Load() {
+			return true, err // it writes before it frees: not on a full disk
+		}
 		p.mu.Lock()
 		plan := p.compaction(now.UnixMilli())
 		p.mu.Unlock()

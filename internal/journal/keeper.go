@@ -316,13 +316,7 @@ func (k *keeper) settle(seg *journalSegment) error {
 	if _, err := seg.file.ReadAt(data, 0); err != nil {
 		return err
 	}
-	dirs := map[string]bool{}
-	for some := range slices.Chunk(shares, settleWidth) {
-		if err := k.copyShares(some, data, dirs); err != nil {
-			return err
-		}
-	}
-	if err := k.syncDirs(dirs); err != nil {
+	if err := k.copyAll(shares, data); err != nil {
 		return err
 	}
 	for _, s := range shares {
@@ -330,6 +324,20 @@ func (k *keeper) settle(seg *journalSegment) error {
 		s.publish()
 	}
 	return nil
+}
+
+// copyAll writes and syncs the files of all shares. On a full disk nobody else
+// has his turn until what it wrote is given back.
+func (k *keeper) copyAll(shares []settling, data []byte) error {
+	k.l.ballast.turn <- struct{}{}
+	defer func() { <-k.l.ballast.turn }()
+	dirs := map[string]bool{}
+	for some := range slices.Chunk(shares, settleWidth) {
+		if err := k.copyShares(some, data, dirs); err != nil {
+			return err
+		}
+	}
+	return k.syncDirs(dirs)
 }
 
 // copyShares writes and syncs the files of some partitions.
