@@ -47,11 +47,15 @@ jars() {
 # classes compiles java/ when a source is newer than what was compiled last.
 classes() {
   jars
-  local out=$home/classes src=$here/java/src/main/java
-  if [ ! -f "$out/.compiled" ] || [ -n "$(find "$src" -name '*.java' -newer "$out/.compiled" | head -1)" ]; then
-    rm -rf "$out" && mkdir -p "$out"
-    find "$src" -name '*.java' -print0 | xargs -0 javac -Xlint:all,-processing,-serial,-classfile -cp "$libs/*" -d "$out" >&2
-    touch "$out/.compiled"
+  local src=$here/java/src/main/java made
+  # One directory for each state of the sources: checkouts share the cache.
+  out=$home/classes/$(find "$src" -name '*.java' | LC_ALL=C sort | xargs cat | sha256sum | cut -c1-16)
+  if [ ! -f "$out/.compiled" ]; then
+    mkdir -p "$home/classes"
+    made=$(mktemp -d "$home/classes/made.XXXXXX")
+    find "$src" -name '*.java' -print0 | xargs -0 javac -Xlint:all,-processing,-serial,-classfile -cp "$libs/*" -d "$made" >&2
+    touch "$made/.compiled"
+    mv -T "$made" "$out" 2>/dev/null || rm -rf "$made" # somebody else was quicker
   fi
 }
 
@@ -137,7 +141,7 @@ stop() {
 
 case ${1:-} in
   jars) jars; echo "$libs/*" ;;
-  classes) classes; echo "$home/classes:$libs/*" ;;
+  classes) classes; echo "$out:$libs/*" ;;
   start) shift; start "$@" ;;
   stop) [ $# -eq 2 ] || die "stop needs DIR"; stop "$2" ;;
   run)
