@@ -174,7 +174,7 @@ func (b *Builder) checkEnds(n *node) {
 	switch n.kind {
 	case "source":
 		b.fault(n.at, "source %q: nothing is done with its records", n.name)
-	case "filter", "map", "map-values", "flat-map", "flat-map-values", "select-key", "merge", "headers":
+	case "filter", "map", "map-values", "flat-map", "flat-map-values", "select-key", "merge":
 		b.fault(n.at, "%s: its output goes nowhere: end the stream with To or Foreach", n.kind)
 	}
 }
