@@ -130,7 +130,8 @@ func residentBytes(tb testing.TB) int64 {
 func TestCallInFlightIsSmall(t *testing.T) {
 	perCall, resident := callsInFlight(t, 1000)
 	t.Logf("%d bytes for each call in flight, %d MB in all", perCall, resident>>20)
-	if perCall > 40<<10 {
+	// The race detector's own memory is no user's; the calls still run under it.
+	if !racing && perCall > 40<<10 {
 		t.Errorf("%d bytes for each call in flight", perCall)
 	}
 }
