@@ -1,7 +1,6 @@
 package rondo
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/rondo-streams/rondo/internal/spell"
 )
 
 // Option configures an App.
@@ -215,30 +216,12 @@ func parseDuration(s string) (time.Duration, error) {
 
 // nearest is the known setting that takes the fewest changes to reach.
 func nearest(name string) string {
-	best := slices.MinFunc(settingKeys(), func(a, b settingKey) int {
-		return cmp.Or(cmp.Compare(distance(name, a.name), distance(name, b.name)), cmp.Compare(a.name, b.name))
-	})
-	return best.name
-}
-
-// distance is Levenshtein's.
-func distance(a, b string) int {
-	a = a[:min(len(a), 100)]
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		before := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			change := before
-			if a[i] != b[j] {
-				change++
+	best, _ := spell.Nearest(name, func(yield func(string) bool) {
+		for _, k := range settingKeys() {
+			if !yield(k.name) {
+				return
 			}
-			before = row[j+1]
-			row[j+1] = min(change, row[j]+1, row[j+1]+1)
 		}
-	}
-	return row[len(b)]
+	})
+	return best
 }

@@ -2,11 +2,14 @@ package broker
 
 import (
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/rondo-streams/rondo/internal/spell"
 )
 
 // kind is the type of a setting, numbered as DescribeConfigs numbers it.
@@ -82,7 +85,7 @@ func parseSettings(given map[string]string) (*settings, error) {
 	for _, name := range slices.Sorted(maps.Keys(given)) {
 		p, ok := s.table[name]
 		if !ok {
-			return nil, fmt.Errorf("property %s: Apache Kafka 4.2 has no such broker property%s", name, nearest(name, maps.Keys(s.table)))
+			return nil, fmt.Errorf("property %s: Apache Kafka 4.2 has no such broker property%s", name, meant(name, maps.Keys(s.table)))
 		}
 		if msg := checkValue(p.kind, given[name]); msg != "" {
 			return nil, fmt.Errorf("property %s=%s: %s", name, given[name], msg)
@@ -197,6 +200,14 @@ func checkValue(k kind, value string) string {
 	}
 	if err != nil {
 		return what
+	}
+	return ""
+}
+
+// meant is the end of a refusal: the name that was probably meant.
+func meant(name string, known iter.Seq[string]) string {
+	if best, meant := spell.Nearest(name, known); meant {
+		return ", did you mean " + best + "?"
 	}
 	return ""
 }

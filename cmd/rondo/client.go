@@ -22,6 +22,8 @@ import (
 	"github.com/twmb/franz-go/pkg/sasl"
 	"github.com/twmb/franz-go/pkg/sasl/plain"
 	"github.com/twmb/franz-go/pkg/sasl/scram"
+
+	"github.com/rondo-streams/rondo/internal/spell"
 )
 
 // clientFlags are the flags of every verb that talks to a cluster.
@@ -191,7 +193,7 @@ func (f *clientFlags) options(t *terminal) ([]kgo.Opt, error) {
 
 // unknownHint offers the nearest name.
 func unknownHint(name string, known []string) string {
-	if best := nearest(name, known); best != "" {
+	if best, meant := spell.Nearest(name, slices.Values(known)); meant {
 		return "did you mean " + best + "?"
 	}
 	return "known: " + strings.Join(known, ", ")

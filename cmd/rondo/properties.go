@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -173,37 +172,4 @@ func layer(sources ...map[string]string) map[string]string {
 		maps.Copy(properties, source)
 	}
 	return properties
-}
-
-// nearest is the known name closest to an unknown one, or "" when none is
-// close enough to be meant.
-func nearest(name string, known []string) string {
-	best, distance := "", max(3, len(name)/3)+1
-	for _, candidate := range slices.Sorted(slices.Values(known)) {
-		if d := editDistance(name, candidate); d < distance {
-			best, distance = candidate, d
-		}
-	}
-	return best
-}
-
-// editDistance counts the single-letter edits between two names.
-func editDistance(a, b string) int {
-	previous := make([]int, len(b)+1)
-	for j := range previous {
-		previous[j] = j
-	}
-	for i := range len(a) {
-		current := make([]int, len(b)+1)
-		current[0] = i + 1
-		for j := range len(b) {
-			change := 1
-			if a[i] == b[j] {
-				change = 0
-			}
-			current[j+1] = min(previous[j]+change, previous[j+1]+1, current[j]+1)
-		}
-		previous = current
-	}
-	return previous[len(b)]
 }

@@ -26,7 +26,7 @@ func TestProperties(t *testing.T) {
 			known := strings.Fields("acks linger.ms max.poll.interval.ms max.poll.records session.timeout.ms")
 			var out strings.Builder
 			for name := range strings.FieldsSeq(d.Input) {
-				fmt.Fprintf(&out, "%s: %s\n", name, nearest(name, known))
+				fmt.Fprintf(&out, "%s: %s\n", name, unknownHint(name, known))
 			}
 			return out.String()
 		}

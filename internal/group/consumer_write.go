@@ -9,18 +9,10 @@ import (
 // record, and takes the change back should the append fail. Later changes are
 // taken back first, so each finds the group as it left it.
 
-func (c *consumer) write(r Record, undo func()) {
-	c.s.log(func(code int16) {
-		if code != 0 {
-			undo()
-		}
-	}, r)
-}
-
 func (c *consumer) writeMeta(m *consumerMember, meta *memberMeta) {
 	old, was := m.meta, c.members[m.id]
 	c.setMeta(m, meta)
-	c.write(Record{coordinatorKey(keyConsumerMember, c.g.id, m.id), meta.encode()}, func() {
+	c.s.change(Record{coordinatorKey(keyConsumerMember, c.g.id, m.id), meta.encode()}, func() {
 		c.setMeta(m, old)
 		if was == nil {
 			c.drop(m)
@@ -59,7 +51,7 @@ func (c *consumer) eraseMember(m *consumerMember) {
 
 func (c *consumer) eraseMeta(m *consumerMember) {
 	c.drop(m)
-	c.write(Record{Key: coordinatorKey(keyConsumerMember, c.g.id, m.id)}, func() {
+	c.s.change(Record{Key: coordinatorKey(keyConsumerMember, c.g.id, m.id)}, func() {
 		c.setMeta(m, m.meta)
 		c.restart(m)
 	})
@@ -68,13 +60,13 @@ func (c *consumer) eraseMeta(m *consumerMember) {
 func (c *consumer) writeCurrent(m *consumerMember, now *currentAssignment) {
 	old := m.current
 	c.setCurrent(m, now)
-	c.write(Record{coordinatorKey(keyConsumerCurrent, c.g.id, m.id), now.encode()}, func() { c.setCurrent(m, old) })
+	c.s.change(Record{coordinatorKey(keyConsumerCurrent, c.g.id, m.id), now.encode()}, func() { c.setCurrent(m, old) })
 }
 
 func (c *consumer) eraseCurrent(m *consumerMember) {
 	old := m.current
 	c.setCurrent(m, &currentAssignment{})
-	c.write(Record{Key: coordinatorKey(keyConsumerCurrent, c.g.id, m.id)}, func() { c.setCurrent(m, old) })
+	c.s.change(Record{Key: coordinatorKey(keyConsumerCurrent, c.g.id, m.id)}, func() { c.setCurrent(m, old) })
 }
 
 // setCurrent moves a member, and with it who owns what.
@@ -131,13 +123,13 @@ func (c *consumer) ownedByOther(m *consumerMember, id TopicID, n int32) bool {
 func (c *consumer) writeTarget(id string, p partitionSet) {
 	old, had := c.targets[id]
 	c.targets[id] = p
-	c.write(Record{coordinatorKey(keyConsumerTarget, c.g.id, id), encodeTarget(p)}, func() { c.putTarget(id, old, had) })
+	c.s.change(Record{coordinatorKey(keyConsumerTarget, c.g.id, id), encodeTarget(p)}, func() { c.putTarget(id, old, had) })
 }
 
 func (c *consumer) eraseTarget(id string) {
 	old, had := c.targets[id]
 	delete(c.targets, id)
-	c.write(Record{Key: coordinatorKey(keyConsumerTarget, c.g.id, id)}, func() { c.putTarget(id, old, had) })
+	c.s.change(Record{Key: coordinatorKey(keyConsumerTarget, c.g.id, id)}, func() { c.putTarget(id, old, had) })
 }
 
 func (c *consumer) putTarget(id string, p partitionSet, had bool) {
@@ -151,7 +143,7 @@ func (c *consumer) putTarget(id string, p partitionSet, had bool) {
 func (c *consumer) writeTargetEpoch(epoch int32) {
 	old := c.targetEpoch
 	c.targetEpoch = epoch
-	c.write(Record{coordinatorKey(keyConsumerEpoch, c.g.id), encodeTargetEpoch(epoch)}, func() { c.targetEpoch = old })
+	c.s.change(Record{coordinatorKey(keyConsumerEpoch, c.g.id), encodeTargetEpoch(epoch)}, func() { c.targetEpoch = old })
 }
 
 // writeEpoch writes a new epoch. When that fails the topics are looked at again.
@@ -159,19 +151,19 @@ func (c *consumer) writeEpoch(epoch int32, hash int64) {
 	wasEpoch, wasHash := c.epoch, c.hash
 	c.epoch, c.hash = epoch, hash
 	v := groupEpochRecord{epoch, hash}
-	c.write(Record{coordinatorKey(keyConsumerGroup, c.g.id), v.encode()}, func() { c.epoch, c.hash, c.seen = wasEpoch, wasHash, -1 })
+	c.s.change(Record{coordinatorKey(keyConsumerGroup, c.g.id), v.encode()}, func() { c.epoch, c.hash, c.seen = wasEpoch, wasHash, -1 })
 }
 
 func (c *consumer) writeRegex(regex string, v *resolved) {
 	old, had := c.regexes[regex]
 	c.regexes[regex] = v
-	c.write(Record{coordinatorKey(keyConsumerRegex, c.g.id, regex), v.encode()}, func() { c.putRegex(regex, old, had) })
+	c.s.change(Record{coordinatorKey(keyConsumerRegex, c.g.id, regex), v.encode()}, func() { c.putRegex(regex, old, had) })
 }
 
 func (c *consumer) eraseRegex(regex string) {
 	old, had := c.regexes[regex]
 	delete(c.regexes, regex)
-	c.write(Record{Key: coordinatorKey(keyConsumerRegex, c.g.id, regex)}, func() { c.putRegex(regex, old, had) })
+	c.s.change(Record{Key: coordinatorKey(keyConsumerRegex, c.g.id, regex)}, func() { c.putRegex(regex, old, had) })
 }
 
 func (c *consumer) putRegex(regex string, v *resolved, had bool) {

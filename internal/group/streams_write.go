@@ -9,18 +9,10 @@ import (
 // the group, writes the record, and takes the change back should the append
 // fail.
 
-func (t *streams) write(r Record, undo func()) {
-	t.s.log(func(code int16) {
-		if code != 0 {
-			undo()
-		}
-	}, r)
-}
-
 func (t *streams) writeMeta(m *streamsMember, meta *streamsMeta) {
 	old, was := m.meta, t.members[m.id]
 	t.setMeta(m, meta)
-	t.write(Record{coordinatorKey(keyStreamsMember, t.g.id, m.id), meta.encode()}, func() {
+	t.s.change(Record{coordinatorKey(keyStreamsMember, t.g.id, m.id), meta.encode()}, func() {
 		t.setMeta(m, old)
 		if was == nil {
 			t.drop(m)
@@ -47,17 +39,17 @@ func (t *streams) eraseMember(m *streamsMember) {
 	current, asked := m.current, t.shutdown
 	_, blank := blankStreams()
 	t.setCurrent(m, blank)
-	t.write(Record{Key: coordinatorKey(keyStreamsCurrent, t.g.id, m.id)}, func() { t.setCurrent(m, current) })
+	t.s.change(Record{Key: coordinatorKey(keyStreamsCurrent, t.g.id, m.id)}, func() { t.setCurrent(m, current) })
 
 	target, had := t.targets[m.id]
 	delete(t.targets, m.id)
-	t.write(Record{Key: coordinatorKey(keyStreamsTarget, t.g.id, m.id)}, func() { t.putTarget(m.id, target, had) })
+	t.s.change(Record{Key: coordinatorKey(keyStreamsTarget, t.g.id, m.id)}, func() { t.putTarget(m.id, target, had) })
 
 	t.drop(m)
 	if len(t.members) == 0 {
 		t.shutdown = ""
 	}
-	t.write(Record{Key: coordinatorKey(keyStreamsMember, t.g.id, m.id)}, func() {
+	t.s.change(Record{Key: coordinatorKey(keyStreamsMember, t.g.id, m.id)}, func() {
 		t.members[m.id], t.shutdown = m, asked
 		t.restart(m)
 	})
@@ -66,7 +58,7 @@ func (t *streams) eraseMember(m *streamsMember) {
 func (t *streams) writeCurrent(m *streamsMember, now *streamsCurrent) {
 	old := m.current
 	t.setCurrent(m, now)
-	t.write(Record{coordinatorKey(keyStreamsCurrent, t.g.id, m.id), now.encode()}, func() { t.setCurrent(m, old) })
+	t.s.change(Record{coordinatorKey(keyStreamsCurrent, t.g.id, m.id), now.encode()}, func() { t.setCurrent(m, old) })
 }
 
 // setCurrent moves a member. Its patience begins with what it has to give up.
@@ -93,7 +85,7 @@ func (t *streams) armPatience(m *streamsMember) {
 func (t *streams) writeTarget(id string, tasks roleTasks) {
 	old, had := t.targets[id]
 	t.targets[id] = tasks
-	t.write(Record{coordinatorKey(keyStreamsTarget, t.g.id, id), encodeStreamsTarget(tasks)}, func() { t.putTarget(id, old, had) })
+	t.s.change(Record{coordinatorKey(keyStreamsTarget, t.g.id, id), encodeStreamsTarget(tasks)}, func() { t.putTarget(id, old, had) })
 }
 
 func (t *streams) putTarget(id string, tasks roleTasks, had bool) {
@@ -107,12 +99,12 @@ func (t *streams) putTarget(id string, tasks roleTasks, had bool) {
 func (t *streams) writeTargetEpoch(epoch int32) {
 	old := t.targetEpoch
 	t.targetEpoch = epoch
-	t.write(Record{coordinatorKey(keyStreamsTargetEpoch, t.g.id), encodeTargetEpoch(epoch)}, func() { t.targetEpoch = old })
+	t.s.change(Record{coordinatorKey(keyStreamsTargetEpoch, t.g.id), encodeTargetEpoch(epoch)}, func() { t.targetEpoch = old })
 }
 
 func (t *streams) writeTopology(topology *topology) {
 	t.topology = topology
-	t.write(Record{coordinatorKey(keyStreamsTopology, t.g.id), topology.encode()}, func() { t.topology, t.configured = nil, nil })
+	t.s.change(Record{coordinatorKey(keyStreamsTopology, t.g.id), topology.encode()}, func() { t.topology, t.configured = nil, nil })
 }
 
 // streamsEpoch is the record of a group's epoch.
@@ -127,7 +119,7 @@ type streamsEpoch struct {
 func (t *streams) writeEpoch(v streamsEpoch) {
 	old := streamsEpoch{t.epoch, t.hash, t.validated, t.standbys}
 	t.setEpoch(v)
-	t.write(Record{coordinatorKey(keyStreamsGroup, t.g.id), v.encode()}, func() {
+	t.s.change(Record{coordinatorKey(keyStreamsGroup, t.g.id), v.encode()}, func() {
 		t.setEpoch(old)
 		t.seen, t.configured = -1, nil
 	})

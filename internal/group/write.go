@@ -20,6 +20,16 @@ func (s *Shard) log(then settle, records ...Record) {
 	s.settle = append(s.settle, then)
 }
 
+// change adds a record whose change was already made; undo takes the change back
+// should the append fail.
+func (s *Shard) change(r Record, undo func()) {
+	s.log(func(code int16) {
+		if code != 0 {
+			undo()
+		}
+	}, r)
+}
+
 // after runs something once everything that has been written so far is durable:
 // what an answer is read from must not be lost when it has left.
 func (s *Shard) after(then settle) {

@@ -4,10 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/rondo-streams/rondo/internal/spell"
 )
 
 // maxDuration bounds every duration of a scenario.
@@ -82,21 +83,8 @@ func fields(t string, f func(name, value string) error) error {
 	return nil
 }
 
-// nearest is the key that begins most like a word.
+// nearest is the key that was probably meant by a word.
 func nearest[V any](word string, of map[string]V) string {
-	return slices.MaxFunc(slices.Sorted(maps.Keys(of)), func(a, b string) int { return alike(word, a) - alike(word, b) })
-}
-
-// alike counts the letters that two words have in common, first ones twice.
-func alike(a, b string) int {
-	n := 0
-	for n < min(len(a), len(b)) && a[n] == b[n] {
-		n++
-	}
-	for _, c := range a {
-		if strings.ContainsRune(b, c) {
-			n++
-		}
-	}
-	return n*100 - max(len(a)-len(b), len(b)-len(a))
+	best, _ := spell.Nearest(word, maps.Keys(of))
+	return best
 }
