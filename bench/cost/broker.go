@@ -37,8 +37,7 @@ func rondo(exe, dir string) *broker {
 		name: "rondo",
 		dir:  dir,
 		begin: func(dir string) (string, int, error) {
-			cmd := exec.Command(exe, "serve", "--data", filepath.Join(dir, "data"), "--listen", "127.0.0.1:0",
-				"-X", "group.initial.rebalance.delay.ms=0")
+			cmd := exec.Command(exe, "serve", "--data", filepath.Join(dir, "data"), "--listen", "127.0.0.1:0")
 			stdout, err := cmd.StdoutPipe()
 			if err != nil {
 				return "", 0, err
@@ -82,7 +81,7 @@ func kafka(script, dir string) *broker {
 			if err != nil {
 				return "", 0, err
 			}
-			cmd := exec.Command(script, "start", dir, strconv.Itoa(port))
+			cmd := exec.Command(script, "start", dir, strconv.Itoa(port), "group.initial.rebalance.delay.ms=3000")
 			cmd.Env = append(os.Environ(), "JVM=-Xms1g -Xmx1g -XX:+UseG1GC")
 			if out, err := cmd.CombinedOutput(); err != nil {
 				return "", 0, fmt.Errorf("kafka.sh start: %w\n%s", err, out)

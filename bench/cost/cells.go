@@ -28,14 +28,14 @@ type cell struct {
 
 func cells() []cell {
 	durable := []string{"acks/s +", "p50, ms", "p99, ms", "broker CPU, us an ack"}
-	return []cell{
+	return append([]cell{
 		{"durable acks, 1 KiB records, 64 producers", durable, produceCell(64, 1, 1024, 64, true)},
 		{"durable acks, 1 KiB records, 512 producers", durable, produceCell(512, 1, 1024, 64, true)},
 		{"acks as shipped, 100 B records, 16 producers", durable, produceCell(16, 1, 100, 8, false)},
 		{"batches of 1,000 records of 100 B, as shipped", []string{"records/s +", "broker CPU, s a million"}, batchCell(16, 1000, 100, 8)},
 		{"fetch what is in memory", []string{"MB/s +", "broker CPU, s a GB"}, fetchCell},
 		{"commits of 10 offsets, 16 groups", []string{"commits/s +", "p50, ms", "p99, ms", "broker CPU, us a commit"}, commitCell},
-	}
+	}, groupCells()...)
 }
 
 // drive sends one frame a connection over and over for some seconds and counts

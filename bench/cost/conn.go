@@ -57,8 +57,11 @@ func (c *conn) roundTrip(frame []byte) ([]byte, error) {
 }
 
 // ask sends a request and decodes the answer.
-func (c *conn) ask(req kmsg.Request) (kmsg.Response, error) {
-	b, err := c.roundTrip(encode(req))
+func (c *conn) ask(req kmsg.Request) (kmsg.Response, error) { return c.decode(req, encode(req)) }
+
+// decode sends the frame of a request and decodes the answer.
+func (c *conn) decode(req kmsg.Request, frame []byte) (kmsg.Response, error) {
+	b, err := c.roundTrip(frame)
 	if err != nil {
 		return nil, err
 	}
