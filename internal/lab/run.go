@@ -63,6 +63,7 @@ type job struct {
 	policy string
 	scale  int
 	path   string
+	source string // hash of the scenario's file when it was predicted
 	before string // hash of the prediction
 }
 
@@ -149,9 +150,13 @@ func (r *runner) predict() ([]*job, error) {
 		}
 		path := filepath.Join(dir, "predicted.json")
 		old, before, err := readSealed(path)
-		fresh := err != nil || old.Scenario != hash(s.Source) || len(old.Facts) == 0 || old.Facts[0].Scale != scale
+		fresh := err != nil || !old.isOf(s, r.o.Dir) || len(old.Facts) == 0 || old.Facts[0].Scale != scale
 		if fresh || r.o.Again {
+			if err := os.WriteFile(filepath.Join(dir, sourceFile), s.Source, 0o644); err != nil {
+				return nil, fmt.Errorf("keep the scenario: %w", err)
+			}
 			facts := []*Facts{Predict(s, sim.Streams42, scale), Predict(s, sim.PerCall, scale)}
+			old = &sealed{Scenario: hash(s.Source)}
 			if before, err = writeSealed(path, sealed{Written: time.Now().UTC(), Scenario: hash(s.Source), Facts: facts}); err != nil {
 				return nil, err
 			}
@@ -161,7 +166,7 @@ func (r *runner) predict() ([]*job, error) {
 			if policy != ColumnStreams && !s.Measures(policy) {
 				continue
 			}
-			j := &job{s: s, policy: policy, scale: scale, path: filepath.Join(dir, policy+".json"), before: before}
+			j := &job{s: s, policy: policy, scale: scale, path: filepath.Join(dir, policy+".json"), source: old.Scenario, before: before}
 			if got, _, err := readSealed(j.path); err == nil && got.Prediction == before && !r.o.Again {
 				r.o.Progress(Progress{Scenario: s.Name, Policy: policy, Event: "found"})
 				continue
@@ -280,7 +285,7 @@ func (r *runner) one(ctx context.Context, j *job) error {
 	r.note(j, "begins", j.length(), "")
 	f, err := measure(ctx, j.s, j.policy, j.scale, r.clusters[j.s.Scaled(j.scale).JoinDelay], r.o.Java, r.o.Logger)
 	if err == nil {
-		_, err = writeSealed(j.path, sealed{Written: time.Now().UTC(), Scenario: hash(j.s.Source), Prediction: j.before, Facts: []*Facts{f}})
+		_, err = writeSealed(j.path, sealed{Written: time.Now().UTC(), Scenario: j.source, Prediction: j.before, Facts: []*Facts{f}})
 	}
 	if err != nil {
 		r.note(j, "failed", 0, err.Error())
@@ -318,14 +323,14 @@ func Tables(dir string, scenarios []*Scenario) ([]*Table, error) {
 		}
 		predicted, _, err := readSealed(filepath.Join(dir, s.Name, "predicted.json"))
 		switch {
-		case err == nil && predicted.Scenario == hash(s.Source):
+		case err == nil && predicted.isOf(s, dir):
 			facts = append(facts, predicted.Facts...)
 		default:
 			facts = append(facts, Predict(s, sim.Streams42, 1), Predict(s, sim.PerCall, 1))
 		}
 		for _, policy := range []string{ColumnStreams42, ColumnPerCall, ColumnStreams} {
 			got, _, err := readSealed(filepath.Join(dir, s.Name, policy+".json"))
-			if err == nil && got.Scenario == hash(s.Source) {
+			if err == nil && got.isOf(s, dir) {
 				facts = append(facts, got.Facts...)
 			} else if err != nil && !errors.Is(err, os.ErrNotExist) {
 				return nil, err
