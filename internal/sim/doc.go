@@ -33,9 +33,17 @@
 // clock is not armed; what a heartbeat would tell it is scheduled for the time
 // of the next beat.
 //
+// # Plain consumers
+//
+// [RunConsumers] (consumers*.go) is a world of its own for what concerns
+// the group alone: consumers that read and commit, by the range, the cooperative
+// or the consumer protocol (KIP-848), around the real coordinator of package
+// group, with its requests and answers. Partitions are added, the coordinator
+// moves, heartbeats are lost, static members come back.
+//
 // # What is not
 //
-// Transactions other than their time-out, the streams and consumer group
-// protocols, state restoration other than its length, standby tasks, and a loaded machine (its effect is an
+// Transactions other than their time-out, the streams protocol (and, for
+// loops, that of consumer groups), state restoration other than its length, standby tasks, and a loaded machine (its effect is an
 // input: [Costs] and the hand-over).
 package sim
