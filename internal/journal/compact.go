@@ -133,17 +133,21 @@ func (k *keeper) compact(p *Partition, c compactionPlan, now int64) (done bool, 
 	}
 	p.segments = append(slices.Clone(w.out), p.segments[len(c.segments):]...)
 	p.cleaned = end
+	saved := sizeOf(c.segments) - sizeOf(w.out)
+	if saved > 0 {
+		p.chill(end) // or readers at the tail would go on seeing what is gone
+	}
 	p.mu.Unlock()
-	var before, after int64
-	for _, s := range c.segments {
-		before += s.size
-	}
-	for _, s := range w.out {
-		after += s.size
-	}
-	k.l.stats.compacted.Add(before - after)
+	k.l.stats.compacted.Add(saved)
 	k.discard(p, c.segments)
 	return end > c.segments[len(c.segments)-1].last, k.save()
+}
+
+func sizeOf(segments []segment) (n int64) {
+	for _, s := range segments {
+		n += s.size
+	}
+	return n
 }
 
 // noteKeys remembers the offset of each key's last record.

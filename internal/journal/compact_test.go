@@ -61,3 +61,39 @@ func TestCompactionOfNonsense(t *testing.T) {
 		send(keyed())
 	})
 }
+
+// TestCompactionReachesMemory reads a small compacted partition from its
+// beginning, all of which is still in memory: what compaction took away must
+// not be read there.
+func TestCompactionReachesMemory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := DefaultSettings()
+		s.Compact, s.Delete, s.SegmentMs, s.MinDirtyRatio = true, false, 500, 0.01
+		l, err := Open(Config{Dir: "data", FS: &MemFS{}, Logger: quiet(), CleanerBackoff: 500 * time.Millisecond, Ballast: -1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		p, err := l.Create(ID{topicID(1), 0}, s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 20 {
+			done := make(chan error, 1)
+			batch := wire.AppendBatch(nil, wire.BatchOptions{}, wire.Record{Key: []byte("k"), Value: []byte("some value of the key")})
+			p.Append(Append{Batches: batch}, func(r Result) { done <- r.Err })
+			if err := <-done; err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Second)
+		}
+		synctest.Wait()
+		out, err := p.Read(0, 1<<20, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if first := batchBase(out[0]); first == 0 || l.Stats().Compacted == 0 {
+			t.Fatalf("offset %d is read first, after %d bytes were compacted", first, l.Stats().Compacted)
+		}
+	})
+}

@@ -254,7 +254,13 @@ func (p *Partition) raiseStart(start int64) {
 	}
 	p.start = start
 	p.epochs.trim(start)
-	for len(p.hot) > 0 && p.hot[0].last < start {
+	p.chill(start)
+}
+
+// chill forgets, under the lock, the appends in memory that end before an
+// offset.
+func (p *Partition) chill(before int64) {
+	for len(p.hot) > 0 && p.hot[0].last < before {
 		p.hot[0] = hotBatch{}
 		p.hot = p.hot[1:]
 	}
