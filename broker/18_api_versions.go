@@ -62,7 +62,6 @@ func (b *Broker) handleAPIVersions(rq *request) {
 		rq.reply(resp)
 		return
 	}
-	rq.conn.named = rq.conn.named || rq.version >= 3
 	for _, a := range wire.Kafka42() {
 		if _, ok := b.table[a.Key]; ok {
 			k := kmsg.NewApiVersionsResponseApiKey()

@@ -41,7 +41,6 @@ type conn struct {
 	nc     net.Conn
 	br     *bufio.Reader
 	host   string
-	named  bool          // the client has said what software it is (KIP-511); of the reading goroutine
 	idle   time.Duration // connections.max.idle.ms
 	seen   time.Time     // when the read deadline was last moved
 	sent   time.Time     // when the write deadline was; belongs to who writes

@@ -29,6 +29,7 @@ type coordinator struct {
 	b      *Broker
 	config group.Config
 	causes [5]atomic.Int64 // rebalances by cause
+	crowd  atomic.Int64    // members of the newer protocols, in all shards
 	told   *eventsTopic
 
 	streams topicTroubles // of the internal topics of streams groups
@@ -63,13 +64,12 @@ func groupConfig(s *settings) group.Config {
 		OffsetsRetention:      time.Duration(min(s.int("offsets.retention.minutes"), maxRetention)) * time.Minute,
 		RetentionCheck:        s.duration("offsets.retention.check.interval.ms"),
 		ConsumerSession:       s.duration("group.consumer.session.timeout.ms"),
-		ConsumerHeartbeat:     s.duration("group.consumer.heartbeat.interval.ms"),
+		ConsumerHeartbeat:     s.givenDuration("group.consumer.heartbeat.interval.ms"),
 		ConsumerMaxSize:       int(s.int("group.consumer.max.size")),
 		Assignors:             consumerAssignors(s),
 		Migration:             strings.ToLower(s.string("group.consumer.migration.policy")),
-		ReconcileInterval:     s.duration("rondo.group.consumer.reconcile.interval.ms"),
 		StreamsSession:        s.duration("group.streams.session.timeout.ms"),
-		StreamsHeartbeat:      s.duration("group.streams.heartbeat.interval.ms"),
+		StreamsHeartbeat:      s.givenDuration("group.streams.heartbeat.interval.ms"),
 		StreamsDelay:          s.duration("group.streams.initial.rebalance.delay.ms"),
 		StreamsMaxSize:        int(s.int("group.streams.max.size")),
 		StreamsStandbys:       int(s.int("group.streams.num.standby.replicas")),

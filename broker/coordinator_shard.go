@@ -48,6 +48,7 @@ type shard struct {
 	queue  []group.Output // not yet appended
 	flight []group.Output // in the append under way
 	flying bool           // an append is under way, of this life or the one before
+	crowd  int            // members that the other shards know of
 }
 
 // letter is what the outside sends to a shard: an input, or a question with
@@ -72,7 +73,7 @@ func newShard(c *coordinator, p *partition) *shard {
 
 // ask hands in a request. It does not block.
 func (s *shard) ask(rq *request, req kmsg.Request, answer func(kmsg.Response)) {
-	s.mail.put(letter{in: group.Request{ClientID: rq.clientID, Host: rq.host, Named: rq.conn.named, Req: req}, answer: answer})
+	s.mail.put(letter{in: group.Request{ClientID: rq.clientID, Host: rq.host, Req: req}, answer: answer})
 }
 
 // post hands in anything else. It does not block.
@@ -82,6 +83,7 @@ func (s *shard) post(in group.Input) { s.mail.put(letter{in: in}) }
 // promised is lost, for that is in the log: the shard begins again from there.
 func (s *shard) run() {
 	defer close(s.ended)
+	defer s.count(0)
 	for !s.live() {
 	}
 }
@@ -198,7 +200,7 @@ func (s *shard) open(l letter) {
 	switch in := l.in.(type) {
 	case group.Request:
 		s.token++
-		in.Token = s.token
+		in.Token, in.Elsewhere = s.token, int(s.c.crowd.Load())-s.crowd
 		s.asked[in.Token] = func(resp kmsg.Response) {
 			if resp == nil {
 				resp = group.ErrorResponse(in.Req, kerr.UnknownServerError.Code)
@@ -215,6 +217,7 @@ func (s *shard) open(l letter) {
 
 func (s *shard) step(in group.Input) {
 	out := s.core.Step(time.Now(), in)
+	s.count(s.core.Crowd())
 	for _, r := range out.Replies {
 		answer := s.asked[r.Token]
 		delete(s.asked, r.Token)
@@ -230,6 +233,12 @@ func (s *shard) step(in group.Input) {
 		s.queue = append(s.queue, out)
 		s.append()
 	}
+}
+
+// count tells the other shards how many members of the newer protocols are here.
+func (s *shard) count(crowd int) {
+	s.c.crowd.Add(int64(crowd - s.crowd))
+	s.crowd = crowd
 }
 
 // append sends the next batch on its way, if none is.

@@ -25,7 +25,6 @@ group.consumer.min.session.timeout.ms int static 45000
 group.consumer.session.timeout.ms int static 45000
 group.coordinator.rebalance.protocols list static classic,consumer,streams
 group.max.size int static 2147483647
-rondo.group.consumer.reconcile.interval.ms int static 500
 group.min.session.timeout.ms int static 6000
 group.streams.heartbeat.interval.ms int static 5000
 group.streams.initial.rebalance.delay.ms int static 3000

@@ -172,6 +172,15 @@ func (s *settings) duration(name string) time.Duration {
 	return time.Duration(ms) * time.Millisecond
 }
 
+// givenDuration is a duration that somebody has set, else 0: the default is
+// what configs show, and not what holds.
+func (s *settings) givenDuration(name string) time.Duration {
+	if _, given := s.given[name]; !given {
+		return 0
+	}
+	return s.duration(name)
+}
+
 // bool returns a switch.
 func (s *settings) bool(name string) bool { return strings.EqualFold(s.string(name), "true") }
 

@@ -104,7 +104,8 @@ func (c *conn) createTopic(name string, partitions int32, configs map[string]*st
 	if err := kerr.ErrorForCode(resp.(*kmsg.CreateTopicsResponse).Topics[0].ErrorCode); err != nil {
 		return fmt.Errorf("create %s: %w", name, err)
 	}
-	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+	// To create thousands of partitions takes Kafka half a minute and more.
+	for deadline := time.Now().Add(3 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
 		if err = c.ready(name, partitions); err == nil || time.Now().After(deadline) {
 			return err
 		}

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"os"
 	"sync"
 	"time"
 
@@ -11,54 +12,73 @@ import (
 )
 
 // loadCell commits offsets to many groups again and again, restarts the broker,
-// and times it from there until the offsets of every group can be read. A broker
-// that compiles while it runs is cold after that, so this cell stands last. The
-// CPU is that of the whole start.
+// and times it from there until the offsets of every group can be read. It does
+// so with a second broker in a directory of its own: one that compiles while it
+// runs would be cold in the cells that follow. The CPU is that of the whole
+// start.
 func loadCell(groups, offsets, rounds int) func(*broker, float64, int) (reading, error) {
 	return func(b *broker, _ float64, rep int) (reading, error) {
 		if rep < 0 {
 			return reading{}, nil
 		}
-		topic := fmt.Sprintf("load-%d", rep)
-		if err := newTopic(b, topic, int32(offsets), false); err != nil {
+		other := *b
+		other.dir, other.pid = fmt.Sprintf("%s-load-%d", b.dir, rep), 0
+		b = &other
+		if err := os.MkdirAll(b.dir, 0o755); err != nil {
 			return nil, err
 		}
-		name := func(g int) string { return fmt.Sprintf("loaders-%d-%d", rep, g) }
-		if err := waitForCoordinator(b, commitOf(name(0), topic, offsets, 0)); err != nil {
-			return nil, err
+		r, err := b.measureLoad(groups, offsets, rounds)
+		if b.pid != 0 {
+			err = errors.Join(err, b.stop())
 		}
-		err := inTurn(b, groups, func(c *conn, g int) error {
-			for round := range rounds {
-				answer, err := c.ask(commitOf(name(g), topic, offsets, int64(round)))
-				if err != nil {
+		return r, errors.Join(err, os.RemoveAll(b.dir))
+	}
+}
+
+func (b *broker) measureLoad(groups, offsets, rounds int) (reading, error) {
+	if err := b.start(); err != nil {
+		return nil, err
+	}
+	topic := "load"
+	if err := newTopic(b, topic, int32(offsets), false); err != nil {
+		return nil, err
+	}
+	name := func(g int) string { return fmt.Sprintf("loaders-%d", g) }
+	if err := waitForCoordinator(b, commitOf(name(0), topic, offsets, 0)); err != nil {
+		return nil, err
+	}
+	err := inTurn(b, groups, func(c *conn, g int) error {
+		for round := range rounds {
+			answer, err := c.ask(commitOf(name(g), topic, offsets, int64(round)))
+			if err != nil {
+				return err
+			}
+			for _, p := range answer.(*kmsg.OffsetCommitResponse).Topics[0].Partitions {
+				if err := kerr.ErrorForCode(p.ErrorCode); err != nil {
 					return err
 				}
-				for _, p := range answer.(*kmsg.OffsetCommitResponse).Topics[0].Partitions {
-					if err := kerr.ErrorForCode(p.ErrorCode); err != nil {
-						return err
-					}
-				}
 			}
-			return nil
-		})
-		if err != nil {
-			return nil, fmt.Errorf("commit: %w", err)
 		}
-		if err := b.stop(); err != nil {
-			return nil, err
-		}
-		began := time.Now()
-		if err := b.start(); err != nil {
-			return nil, err
-		}
-		if err := inTurn(b, groups, func(c *conn, g int) error { return awaitOffsets(c, name(g), offsets, int64(rounds-1)) }); err != nil {
-			return nil, fmt.Errorf("fetch offsets: %w", err)
-		}
-		took := time.Since(began).Seconds()
-		cpu, err := cpuSeconds(b.pid)
-		return reading{"start to the last offset, ms": took * 1e3, "broker CPU, s": cpu,
-			"records/s +": float64(groups*offsets*rounds) / took}, err
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("commit: %w", err)
 	}
+	err = b.stop()
+	if b.pid = 0; err != nil {
+		return nil, err
+	}
+	began := time.Now()
+	if err := b.start(); err != nil {
+		return nil, err
+	}
+	if err := inTurn(b, groups, func(c *conn, g int) error { return awaitOffsets(c, name(g), offsets, int64(rounds-1)) }); err != nil {
+		return nil, fmt.Errorf("fetch offsets: %w", err)
+	}
+	took := time.Since(began).Seconds()
+	cpu, err := cpuSeconds(b.pid)
+	return reading{"start to the last offset, ms": took * 1e3, "broker CPU, s": cpu,
+		"records/s +": float64(groups*offsets*rounds) / took}, err
 }
 
 // inTurn does something for each group, over a few connections.

@@ -11,8 +11,15 @@ import (
 // chronicle is what a group of one of the newer protocols tells of its epochs,
 // and who went and may come back.
 type chronicle struct {
-	story *epochStory // of the newest epoch, until everybody has come to it
-	lost  departed
+	story    *epochStory // of the newest epoch, until everybody has come to it
+	restless bool        // it began before everybody had come to the one before
+	lost     departed
+}
+
+// moves says whether changes follow upon each other, so that who has come to
+// its target may soon have another.
+func (h *chronicle) moves(s *Shard) bool {
+	return h.story != nil && h.restless && s.now.Sub(h.story.event.At) < hurryFor
 }
 
 // epochStory is an epoch that goes on: an event in the making. It is told when
@@ -26,6 +33,7 @@ type epochStory struct {
 // begin opens the story of the epoch that was just written, which ends when
 // everybody has come to it. The one before ends here if it has not.
 func (h *chronicle) begin(s *Shard, w why, event cause.Event) {
+	h.restless = h.story != nil
 	h.end(s)
 	event.At, event.Cause, event.Confidence = s.now, w.cause, w.confidence
 	event.Trigger, event.Reason, event.Clocks = w.trigger, w.reason, w.clocks

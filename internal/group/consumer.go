@@ -30,6 +30,8 @@ type consumer struct {
 	targets     map[string]partitionSet    // by member id
 	regexes     map[string]*resolved
 	owners      map[TopicID][]*consumerMember // by partition: who has it, or has not given it up
+	laggard     *consumerMember               // who the group was found to wait for the last time
+	assigned    time.Time                     // when targets were computed last
 
 	seen       int64 // version of the image whose hash is the group's, -1: look again
 	regexAlarm alarm // looks expressions up
@@ -99,15 +101,18 @@ func (c *consumer) sessionTimeout(m *consumerMember) time.Duration {
 	return c.s.groupDuration(c.g.id, "consumer.session.timeout.ms", c.s.cfg.ConsumerSession)
 }
 
+func (c *consumer) pace() pace {
+	return c.s.pace(c.g.id, "consumer.heartbeat.interval.ms", c.s.cfg.ConsumerHeartbeat, len(c.members))
+}
+
 // heartbeatInterval is how soon a member is to come again: soon, while it has
-// something to give up or to get. A client that has not said what it is gets
-// what Kafka would say: it may be a tool that compares.
-func (c *consumer) heartbeatInterval(m *consumerMember, named bool) time.Duration {
-	d := c.s.groupDuration(c.g.id, "consumer.heartbeat.interval.ms", c.s.cfg.ConsumerHeartbeat)
-	if soon := c.s.cfg.ReconcileInterval; soon > 0 && named && m.current.state != memberStable {
-		return min(d, soon)
+// something to give up or to get, and while others come and go.
+func (c *consumer) heartbeatInterval(m *consumerMember) time.Duration {
+	p := c.pace()
+	if m.current.state != memberStable || c.moves(c.s) {
+		return c.s.spread(p, p.hurry)
 	}
-	return d
+	return c.s.spread(p, p.calm)
 }
 
 // restart gives a member a full session.
@@ -165,12 +170,21 @@ func (c *consumer) state() string {
 	case c.epoch > c.targetEpoch:
 		return "Assigning"
 	}
+	if l := c.laggard; l != nil && c.members[l.id] == l && c.lags(l) {
+		return "Reconciling"
+	}
 	for _, m := range c.members {
-		if m.current.state != memberStable || m.current.epoch != c.targetEpoch {
+		if c.lags(m) {
+			c.laggard = m
 			return "Reconciling"
 		}
 	}
 	return "Stable"
+}
+
+// lags says whether a member has not come to its target.
+func (c *consumer) lags(m *consumerMember) bool {
+	return m.current.state != memberStable || m.current.epoch != c.targetEpoch
 }
 
 func (c *consumer) subscription() []string { return c.names() }

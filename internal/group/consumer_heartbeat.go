@@ -155,7 +155,7 @@ func (s *Shard) consumerBeat(rq Request, req *kmsg.ConsumerGroupHeartbeatRequest
 
 	resp := req.ResponseKind().(*kmsg.ConsumerGroupHeartbeatResponse)
 	resp.MemberID, resp.MemberEpoch = &id, m.current.epoch
-	resp.HeartbeatIntervalMillis = int32(c.heartbeatInterval(m, rq.Named) / time.Millisecond)
+	resp.HeartbeatIntervalMillis = int32(c.heartbeatInterval(m) / time.Millisecond)
 	full := req.RebalanceTimeoutMillis != -1 && (req.SubscribedTopicNames != nil || req.SubscribedTopicRegex != nil) && req.Topics != nil
 	if req.MemberEpoch == epochJoin || full || !before.assigned.equal(m.current.assigned) {
 		resp.Assignment = heartbeatAssignment(m.current.assigned)

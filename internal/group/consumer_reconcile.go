@@ -3,10 +3,20 @@ package group
 import "slices"
 
 // retarget computes targets for the newest epoch and writes those that differ.
+// When members come one upon the other that is not done for each: who joins
+// soon after the last time has no partitions until its next heartbeat. Only the
+// first member of a group, and a group whose heartbeat interval somebody has
+// set, never wait.
 func (c *consumer) retarget() {
 	if c.epoch <= c.targetEpoch {
 		return
 	}
+	if p := c.pace(); !p.set && c.targetEpoch > 0 && len(c.members) > 1 {
+		if age := c.s.now.Sub(c.assigned); age >= 0 && age < p.hurry/2 {
+			return
+		}
+	}
+	c.assigned = c.s.now
 	members := c.sorted()
 	if len(members) > 0 {
 		in := make([]assignee, len(members))

@@ -50,6 +50,9 @@
 // groups of one protocol into the other; members of the classic protocol live
 // on in a consumer group (consumer_classic.go).
 //
+// How soon members of the newer protocols come again is the coordinator's word
+// (pace.go). It decides how long a rebalance takes.
+//
 // # Two clocks, one cause
 //
 // Every change of a generation leaves exactly one [cause.Event] (story.go):

@@ -104,7 +104,7 @@ func (p *peer) send(req kmsg.Request, answer func(kmsg.Response)) {
 			}
 			answer(resp)
 		}
-		w.step(Request{Token: w.token, ClientID: p.name, Host: "/10.0.0.1", Named: true, Req: req})
+		w.step(Request{Token: w.token, ClientID: p.name, Host: "/10.0.0.1", Req: req})
 	})
 }
 

@@ -22,13 +22,12 @@ type Config struct {
 	OffsetsRetention      time.Duration // offsets.retention.minutes, default 7 days
 	RetentionCheck        time.Duration // offsets.retention.check.interval.ms, default 10 min
 	ConsumerSession       time.Duration // group.consumer.session.timeout.ms, default 45 s
-	ConsumerHeartbeat     time.Duration // group.consumer.heartbeat.interval.ms, default 5 s
+	ConsumerHeartbeat     time.Duration // group.consumer.heartbeat.interval.ms; 0: the shard chooses (pace.go)
 	ConsumerMaxSize       int           // group.consumer.max.size, default no limit
 	Assignors             []string      // group.consumer.assignors, the first is the default; default uniform, range
 	Migration             string        // group.consumer.migration.policy, default bidirectional
-	ReconcileInterval     time.Duration // rondo.group.consumer.reconcile.interval.ms: the heartbeat interval of members that move; 0: no other than always
 	StreamsSession        time.Duration // group.streams.session.timeout.ms, default 45 s
-	StreamsHeartbeat      time.Duration // group.streams.heartbeat.interval.ms, default 5 s
+	StreamsHeartbeat      time.Duration // group.streams.heartbeat.interval.ms; 0: the shard chooses
 	StreamsDelay          time.Duration // group.streams.initial.rebalance.delay.ms, default 3 s; negative means none
 	StreamsMaxSize        int           // group.streams.max.size, default no limit
 	StreamsStandbys       int           // group.streams.num.standby.replicas, default 0
@@ -48,12 +47,10 @@ func (c Config) withDefaults() Config {
 	set(&c.OffsetsRetention, 7*24*time.Hour)
 	set(&c.RetentionCheck, 10*time.Minute)
 	set(&c.ConsumerSession, 45*time.Second)
-	set(&c.ConsumerHeartbeat, 5*time.Second)
 	if c.MaxSize <= 0 {
 		c.MaxSize = 1<<31 - 1
 	}
 	set(&c.StreamsSession, 45*time.Second)
-	set(&c.StreamsHeartbeat, 5*time.Second)
 	set(&c.StreamsDelay, streamsDelayDefault)
 	c.StreamsDelay = max(c.StreamsDelay, 0)
 	if c.StreamsMaxSize <= 0 {
@@ -93,11 +90,11 @@ type Input interface{ input() }
 // name several. Token names the reply. The shard keeps no slice of the request
 // beyond Step.
 type Request struct {
-	Token    uint64
-	ClientID string
-	Host     string // as Kafka prints it, "/127.0.0.1"
-	Named    bool   // the client has said what software it is (ApiVersions v3, KIP-511)
-	Req      kmsg.Request
+	Token     uint64
+	ClientID  string
+	Host      string // as Kafka prints it, "/127.0.0.1"
+	Elsewhere int    // members of the newer protocols in the broker's other shards (Shard.Crowd)
+	Req       kmsg.Request
 }
 
 // Appended says what became of the records of an earlier Output. A shell
@@ -168,6 +165,10 @@ type Shard struct {
 	sweep   sweep
 	txns    map[int64]*txn
 	gone    []string // topics deleted while the shard was loading
+
+	crowd     int       // members of the newer protocols
+	counted   time.Time // when they were
+	elsewhere int       // those of other shards, as the last request said
 
 	now      time.Time // of the Step at hand
 	out      Output    // of the Step at hand
@@ -288,6 +289,7 @@ func (s *Shard) request(rq Request) {
 		s.reply(rq.Token, ErrorResponse(rq.Req, code))
 		return
 	}
+	s.elsewhere = rq.Elsewhere
 	switch req := rq.Req.(type) {
 	case *kmsg.JoinGroupRequest:
 		s.joinGroup(rq, req)

@@ -118,15 +118,17 @@ func (t *streams) sessionTimeout() time.Duration {
 }
 
 // heartbeatInterval is how soon a member is to come again: soon, while it has
-// something to give up or to get, or waits for topics or for the delay. As for
-// consumer groups a client that has not said what it is gets what Kafka would
-// say.
-func (t *streams) heartbeatInterval(m *streamsMember, waits, named bool) time.Duration {
-	d := t.s.groupDuration(t.g.id, "streams.heartbeat.interval.ms", t.s.cfg.StreamsHeartbeat)
-	if soon := t.s.cfg.ReconcileInterval; soon > 0 && named && (waits || m.current.state != memberStable) {
-		return min(d, soon)
+// something to give up or to get, or waits for topics, and while others come and
+// go; and when the initial delay is over.
+func (t *streams) heartbeatInterval(m *streamsMember, waits bool) time.Duration {
+	p := t.s.pace(t.g.id, "streams.heartbeat.interval.ms", t.s.cfg.StreamsHeartbeat, len(t.members))
+	switch {
+	case !p.set && t.delay.place > 0:
+		return t.s.spread(p, min(max(t.delay.at.Sub(t.s.now), p.hurry), p.calm))
+	case waits || m.current.state != memberStable || t.moves(t.s):
+		return t.s.spread(p, p.hurry)
 	}
-	return d
+	return t.s.spread(p, p.calm)
 }
 
 // initialDelay is how long the first member of a group waits for others. As in

@@ -152,7 +152,6 @@ type arrival struct {
 	look     look
 	owned    *roleTasks
 	fresh    bool // the group is not a streams group yet
-	named    bool // the client has said what software it is
 }
 
 // streamsBeat joins or moves on.
@@ -195,7 +194,6 @@ func (s *Shard) arrive(rq Request, req *kmsg.StreamsGroupHeartbeatRequest) (in a
 		return in, err
 	}
 	t := in.t
-	in.named = rq.Named
 	if in.m = t.members[req.MemberID]; in.m == nil {
 		if req.MemberEpoch != epochJoin {
 			return in, t.unknown(req.MemberID)

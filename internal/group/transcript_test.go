@@ -31,7 +31,7 @@ import (
 // member id is shown as its client's name with a number.
 func TestTranscripts(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
-		w := newWorld(Config{})
+		w := newWorld(settings(t, &datadriven.TestData{}))
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
 			w.paper.Reset()
 			switch d.Cmd {
@@ -52,7 +52,7 @@ func TestTranscripts(t *testing.T) {
 }
 
 func settings(t *testing.T, d *datadriven.TestData) Config {
-	var c Config
+	c := Config{ConsumerHeartbeat: 5 * time.Second, StreamsHeartbeat: 5 * time.Second}
 	for _, arg := range d.CmdArgs {
 		ms := func() time.Duration { return duration(t, arg.Vals[0]) }
 		switch arg.Key {
@@ -74,6 +74,10 @@ func settings(t *testing.T, d *datadriven.TestData) Config {
 			c.ConsumerMaxSize = number(t, arg.Vals[0])
 		case "group.consumer.migration.policy":
 			c.Migration = arg.Vals[0]
+		case "group.consumer.heartbeat.interval":
+			c.ConsumerHeartbeat = ms() // 0: not set
+		case "group.streams.heartbeat.interval":
+			c.StreamsHeartbeat = ms()
 		case "offset.metadata.max.bytes":
 			c.MetadataMaxBytes = number(t, arg.Vals[0])
 		default:
