@@ -19,11 +19,12 @@ set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 cache=${RONDO_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/rondo}
 home=$cache/kafka-4.2.0
-libs=$home/libs
+# One directory for each state of pom.xml: checkouts share the cache.
+libs=$home/libs-$(sha256sum <"$here/java/pom.xml" | cut -c1-12)
 
 die() { echo "kafka.sh: $*" >&2; exit 1; }
 
-have_jars() { [ -f "$home/complete" ] || { [ -f "$libs/kafka_2.13-4.2.0.jar" ] && [ -f "$libs/kafka-streams-4.2.0.jar" ] && [ -f "$libs/log4j-core-2.25.1.jar" ] && [ -f "$libs/kafka-tools-4.2.0.jar" ]; }; }
+have_jars() { [ -f "$libs/.complete" ]; }
 
 # jars copies the dependencies of java/pom.xml. A download that breaks off is tried again; what had
 # arrived stays in Maven's own repository.
@@ -32,10 +33,10 @@ jars() {
   command -v mvn >/dev/null || die "mvn is not installed (Debian: apt-get install maven)"
   local try
   for try in 1 2 3; do
-    mkdir -p "$home"
+    mkdir -p "$libs"
     if mvn -q -B -f "$here/java/pom.xml" org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies \
       -DincludeScope=runtime -DoutputDirectory="$libs" </dev/null >&2; then
-      touch "$home/complete"
+      touch "$libs/.complete"
       return
     fi
     echo "kafka.sh: Maven could not fetch the jars (attempt $try of 3)" >&2
@@ -47,13 +48,14 @@ jars() {
 # classes compiles java/ when a source is newer than what was compiled last.
 classes() {
   jars
-  local src=$here/java/src/main/java made
+  local src=$here/java/src/main made
   # One directory for each state of the sources: checkouts share the cache.
-  out=$home/classes/$(find "$src" -name '*.java' | LC_ALL=C sort | xargs cat | sha256sum | cut -c1-16)
+  out=$home/classes/$(find "$src" -type f | LC_ALL=C sort | xargs cat | sha256sum | cut -c1-16)
   if [ ! -f "$out/.compiled" ]; then
     mkdir -p "$home/classes"
     made=$(mktemp -d "$home/classes/made.XXXXXX")
     find "$src" -name '*.java' -print0 | xargs -0 javac -Xlint:all,-processing,-serial,-classfile -cp "$libs/*" -d "$made" >&2
+    cp "$src"/resources/* "$made"
     touch "$made/.compiled"
     mv -T "$made" "$out" 2>/dev/null || rm -rf "$made" # somebody else was quicker
   fi
@@ -147,7 +149,7 @@ case ${1:-} in
   run)
     shift
     jars
-    exec java -Xmx256m -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -cp "$libs/*" "$@"
+    exec java -Xmx256m -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -cp "$here/java/src/main/resources:$libs/*" "$@"
     ;;
   *) sed -n '2,17p' "${BASH_SOURCE[0]}" | sed 's/^# \{0,1\}//'; exit 2 ;;
 esac

@@ -45,6 +45,7 @@ rondo-tools              180  java               Kafka'\''s command-line tools a
 rondo-kafka-streams      300  java               a Kafka Streams 4.2.0 application: joins, is killed, closes
 rondo-streams-group      300  java               the same with group.protocol=streams (KIP-1071)
 rondo-streams-state      300  java               the same with state, a repartition topic and a standby replica
+rondo-connect            240  java               Kafka Connect, distributed: two workers, one killed; files through topics into files
 rondo-franz-go           420  kgo                franz-go'\''s own tests of its client and its groups
 kafka-cases-default      300  transcript,java    the recorded answers, on Apache Kafka itself
 kafka-cases-limits       240  transcript,java    the same
@@ -78,8 +79,8 @@ prepare_rondo() {
 prepare_transcript() {
   (cd "$peers/transcript" && go vet . && go build -o "$cache/bin/transcript" .)
   if [ ! -s "$cache/schemas.json" ]; then
-    "$peers/kafka.sh" jars >/dev/null
-    local libs=$cache/kafka-4.2.0/libs
+    local libs
+    libs=$(dirname "$("$peers/kafka.sh" jars)")
     "$cache/bin/transcript" schemas "$libs"/kafka-{clients,group-coordinator,transaction-coordinator}-4.2.0.jar >"$cache/schemas.part"
     mv "$cache/schemas.part" "$cache/schemas.json"
   fi
@@ -179,14 +180,21 @@ group_clocks='group.consumer.min.session.timeout.ms=1000 group.consumer.session.
   group.streams.min.session.timeout.ms=1000 group.streams.session.timeout.ms=6000
   group.streams.min.heartbeat.interval.ms=100 group.streams.heartbeat.interval.ms=500 group.streams.num.standby.replicas=1'
 
-# on_rondo runs a command with the broker's address as its last argument.
+# on_rondo runs a command with the broker's address as its last argument. KEY=VALUE ... before it are further settings
+# of the broker.
 on_rondo() {
+  local settings=$group_clocks
+  while [[ $1 == *.*=* ]]; do
+    settings+=" $1"
+    shift
+  done
   if [ -n "${PEERS_REFERENCE:-}" ]; then
-    on_kafka "$@"
+    # shellcheck disable=SC2086
+    on_kafka $settings "$@"
     return
   fi
-  # shellcheck disable=SC2086
-  rondo_start "$work/rondo" 0 --property group.initial.rebalance.delay.ms=0 ${group_clocks//group./--property group.}
+  # shellcheck disable=SC2046,SC2086 # words are wanted
+  rondo_start "$work/rondo" 0 $(printf -- '--property %s ' group.initial.rebalance.delay.ms=0 $settings)
   "$@" "$(cat "$work/rondo/address")"
   rondo_check "$work/rondo"
 }
@@ -202,9 +210,14 @@ kafka_start() {
   die "could not run: Kafka did not start"
 }
 
-on_kafka() {
-  # shellcheck disable=SC2086
-  kafka_start $group_clocks
+on_kafka() { # [KEY=VALUE ...] COMMAND ...
+  local settings=()
+  while [[ $1 == *.*=* ]]; do
+    settings+=("$1")
+    shift
+  done
+  [ ${#settings[@]} -gt 0 ] || read -r -d '' -a settings <<<"$group_clocks" || true
+  kafka_start "${settings[@]}"
   "$@" "$(cat "$work/kafka.address")"
   "$peers/kafka.sh" stop "$work/kafka"
 }
@@ -276,6 +289,12 @@ tools() {
   java_program peers.Tools "$peers/tools.txt" "$work" "$1"
 }
 
+connect() {
+  local shown=causes
+  [ -z "${PEERS_REFERENCE:-}" ] || shown=plain
+  java_program peers.Connect "$rondo" $shown "$work/connect" "$1"
+}
+
 franz_go() {
   # The tests that need a broker, without transactions, share groups, and other listeners.
   (cd "$work" && KGO_SEEDS=$1 KGO_TEST_RF=1 KGO_TEST_RECORDS=20000 KGO_LOG_LEVEL=none "$cache/bin/kgo.test" -test.v -test.timeout 400s \
@@ -319,6 +338,7 @@ step() {
     rondo-kafka-streams) on_rondo java_program peers.Streams ;;
     rondo-streams-group) on_rondo java_program peers.Streams streams stateless ;;
     rondo-streams-state) on_rondo java_program peers.Streams streams stateful ;;
+    rondo-connect) on_rondo log.cleaner.backoff.ms=500 connect ;;
     rondo-franz-go) on_rondo franz_go ;;
     kafka-cases-*) kafka_cases "${1#kafka-cases-}" ;;
     kafka-runtime) on_kafka runtime ;;

@@ -18,14 +18,20 @@ final class Child {
     private final Thread reader;
 
     Child(String name, Consumer<String> listener, Class<?> program, String... args) throws IOException {
+        this(name, listener, List.of(), program, args);
+    }
+
+    /** Options of the virtual machine may replace those that every child has. */
+    Child(String name, Consumer<String> listener, List<String> options, Class<?> program, String... args) throws IOException {
         this.name = name;
         List<String> command = new ArrayList<>(List.of(
-                System.getProperty("java.home") + "/bin/java", "-Xmx128m", "-XX:+UseSerialGC",
-                "-XX:TieredStopAtLevel=1", "-cp", System.getProperty("java.class.path"), program.getName()));
+                System.getProperty("java.home") + "/bin/java", "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"));
         String logging = System.getProperty("log4j2.configurationFile");
         if (logging != null) {
-            command.add(1, "-Dlog4j2.configurationFile=" + logging);
+            command.add("-Dlog4j2.configurationFile=" + logging);
         }
+        command.addAll(options);
+        command.addAll(List.of("-cp", System.getProperty("java.class.path"), program.getName()));
         command.addAll(List.of(args));
         process = new ProcessBuilder(command).redirectError(ProcessBuilder.Redirect.INHERIT).start();
         synchronized (ALL) {
