@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -51,11 +52,47 @@ type cluster struct {
 	events map[string][]cause.Event // of the embedded broker, by group
 }
 
+// needs are what scenarios want of a broker. Those that want the same share one.
+type needs struct {
+	joinDelay time.Duration // group.initial.rebalance.delay.ms
+	beat      time.Duration // group.consumer.heartbeat.interval.ms; 0: the default
+	session   time.Duration // group.consumer.session.timeout.ms; 0: the default
+	brokers   int
+}
+
+// needs are those of a scenario.
+func (s *Scenario) needs() needs {
+	n := needs{joinDelay: s.JoinDelay, brokers: 1}
+	if s.Plain != nil {
+		n.beat, n.session = s.Plain.BrokerBeat, cmp.Or(s.Session, 45*time.Second)
+		if len(s.Plain.Moves) > 0 {
+			n.brokers = 3
+		}
+	}
+	return n
+}
+
+// properties are the needs as broker properties.
+func (n needs) properties() map[string]string {
+	ms := func(d time.Duration) string { return fmt.Sprint(max(d.Milliseconds(), 1)) }
+	out := map[string]string{
+		"group.min.session.timeout.ms":     "10",
+		"group.initial.rebalance.delay.ms": fmt.Sprint(n.joinDelay.Milliseconds()),
+	}
+	if n.beat > 0 {
+		out["group.consumer.heartbeat.interval.ms"], out["group.consumer.min.heartbeat.interval.ms"] = ms(n.beat), "1"
+	}
+	if n.session > 0 {
+		out["group.consumer.session.timeout.ms"], out["group.consumer.min.session.timeout.ms"] = ms(n.session), "1"
+	}
+	return out
+}
+
 // openCluster starts an embedded broker, or connects to bootstrap.
-func openCluster(ctx context.Context, bootstrap string, joinDelay time.Duration, log *slog.Logger) (*cluster, error) {
+func openCluster(ctx context.Context, bootstrap string, need needs, log *slog.Logger) (*cluster, error) {
 	c := &cluster{bootstrap: bootstrap, events: map[string][]cause.Event{}}
 	if bootstrap == "" {
-		if err := c.embed(ctx, joinDelay, log); err != nil {
+		if err := c.embed(ctx, need, log); err != nil {
 			return nil, errors.Join(err, c.close())
 		}
 	}
@@ -64,7 +101,7 @@ func openCluster(ctx context.Context, bootstrap string, joinDelay time.Duration,
 
 // connect is a cluster that is somebody else's.
 func connect(ctx context.Context, bootstrap string) (*cluster, error) {
-	return openCluster(ctx, bootstrap, 0, nil)
+	return openCluster(ctx, bootstrap, needs{}, nil)
 }
 
 func (c *cluster) dial(ctx context.Context) error {
@@ -82,7 +119,7 @@ func (c *cluster) dial(ctx context.Context) error {
 	return nil
 }
 
-func (c *cluster) embed(ctx context.Context, joinDelay time.Duration, log *slog.Logger) error {
+func (c *cluster) embed(ctx context.Context, need needs, log *slog.Logger) error {
 	dir, err := os.MkdirTemp("", "rondo-lab-")
 	if err != nil {
 		return fmt.Errorf("make a directory for the log: %w", err)
@@ -90,11 +127,9 @@ func (c *cluster) embed(ctx context.Context, joinDelay time.Duration, log *slog.
 	c.dir = dir
 	own, err := broker.Start(context.WithoutCancel(ctx), broker.Config{
 		Dir: dir, Listen: "127.0.0.1:0", Logger: log,
-		Flush: journal.FlushNever, // clocks are measured here, not disks
-		Properties: map[string]string{
-			"group.min.session.timeout.ms":     "10",
-			"group.initial.rebalance.delay.ms": fmt.Sprint(joinDelay.Milliseconds()),
-		},
+		Flush:      journal.FlushNever, // clocks are measured here, not disks
+		Brokers:    need.brokers,
+		Properties: need.properties(),
 		OnEvent: func(e cause.Event) {
 			c.mu.Lock()
 			c.events[e.Group] = append(c.events[e.Group], e)

@@ -44,6 +44,9 @@ type Table struct {
 
 // columns are those of the table. Kafka Streams has one when it was measured.
 func (t *Table) columns() []string {
+	if t.Scenario.Plain != nil {
+		return []string{ColumnArticle, ColumnPredicted, ColumnConsumers, ColumnRecorded}
+	}
 	out := []string{ColumnArticle, ColumnPredicted, ColumnStreams42, ColumnPerCall}
 	if t.facts(ColumnStreams, "") != nil {
 		out = append(out, ColumnStreams)
@@ -56,14 +59,14 @@ func (t *Table) heads() []string {
 	out := []string{""}
 	for _, c := range t.columns() {
 		out = append(out, map[string]string{ColumnArticle: "article", ColumnPredicted: "predicted", ColumnStreams42: "Streams loop",
-			ColumnPerCall: "per call", ColumnStreams: "Kafka Streams, now", ColumnRecorded: "Kafka 4.2.0"}[c])
+			ColumnPerCall: "per call", ColumnStreams: "Kafka Streams, now", ColumnConsumers: "consumers, now", ColumnRecorded: "Kafka 4.2.0"}[c])
 	}
 	return out
 }
 
 // measured says whether a column is of runs on this machine.
 func measured(column string) bool {
-	return column == ColumnStreams42 || column == ColumnPerCall || column == ColumnStreams
+	return column != ColumnArticle && column != ColumnPredicted && column != ColumnRecorded
 }
 
 // usual are the metrics that a table shows when there is nothing else.
@@ -86,7 +89,11 @@ func Compare(s *Scenario, facts ...*Facts) *Table {
 			add(e.Metric)
 		}
 	}
-	add(usual()...)
+	if s.Plain != nil {
+		add("generations", "expired", "stopped")
+	} else {
+		add(usual()...)
+	}
 	if t.facts(ColumnStreams, "") != nil {
 		for _, name := range []string{"gaps", "n"} {
 			if !slices.Contains(names, name) {
@@ -118,6 +125,9 @@ func (t *Table) facts(column, policy string) *Facts {
 // predicted is the prediction that a column is held against.
 func (t *Table) predicted(column string) *Facts {
 	policy := ColumnStreams42
+	if t.Scenario.Plain != nil {
+		return t.facts(ColumnPredicted, ColumnConsumers)
+	}
 	if column == ColumnPerCall || column == ColumnPredicted && t.facts(ColumnPredicted, ColumnStreams42) == nil {
 		policy = ColumnPerCall
 	}
@@ -162,6 +172,10 @@ func (t *Table) cell(m *Metric, column string) Cell {
 		}
 	}
 	c.Text = m.Show(e.Values)
+	band, drawn := t.band(m)
+	if drawn && column == ColumnPredicted {
+		c.Text += fmt.Sprintf(" (%s to %s)", m.number(band[0]), m.number(band[1]))
+	}
 	if e.Approx {
 		c.Text = "about " + c.Text
 	}
@@ -170,11 +184,11 @@ func (t *Table) cell(m *Metric, column string) Cell {
 		return c
 	}
 	e2 := Expect{Values: e.Values, Approx: e.Approx}
-	if m.agree(e2, want, slack) {
+	if m.agree(e2, want, slack) || drawn && m.within(e.Values, band, slack) {
 		c.State = Agrees
 		return c
 	}
-	c.State, c.Why = Differs, t.Scenario.Explained(cmpColumn(column), m.Name)
+	c.State, c.Why = Differs, t.why(m, column, e, want, slack)
 	if c.Why == "" && measured(column) && (m.atTheCut(e.Values, want) || column == ColumnStreams && m.cutShort(e2, want, slack)) {
 		c.Why = cutRule
 	}
@@ -185,6 +199,15 @@ func (t *Table) cell(m *Metric, column string) Cell {
 		c.State = Explained
 	}
 	return c
+}
+
+// why is the scenario's rule for a difference. A difference between article and
+// prediction is one of the prediction.
+func (t *Table) why(m *Metric, column string, e Expect, want []float64, slack float64) string {
+	if column == ColumnArticle {
+		return t.Scenario.Explained(ColumnPredicted, m, want, e.Values, slack)
+	}
+	return t.Scenario.Explained(column, m, e.Values, want, slack)
 }
 
 // cutRule is the rule of small differences between a model and a machine.
@@ -211,15 +234,6 @@ func (m *Metric) cutShort(got Expect, want []float64, slack float64) bool {
 	return apart > 0 && apart <= max(1, len(want)/50) && slices.Contains([]string{"gaps", "n"}, m.Name) && m.agree(got, want[:n], slack)
 }
 
-// cmpColumn is the column that a rule names: a difference between article and
-// prediction is one of the prediction.
-func cmpColumn(column string) string {
-	if column == ColumnArticle {
-		return ColumnPredicted
-	}
-	return column
-}
-
 // wallSlack is how much a real machine adds to each stretch of time, in
 // seconds of the wall: joins, commits, round trips.
 const wallSlack = 0.15
@@ -234,6 +248,15 @@ func (t *Table) want(m *Metric, column string) ([]float64, bool) {
 		return nil, false
 	}
 	return m.Value(f)
+}
+
+// band is between which values 95 of 100 predictions lie, when there were
+// several: of something that is drawn.
+func (t *Table) band(m *Metric) (b [2]float64, ok bool) {
+	if f := t.predicted(ColumnPredicted); f != nil {
+		b, ok = f.Bands[m.Name]
+	}
+	return b, ok
 }
 
 func (t *Table) value(m *Metric, column string) ([]float64, bool) {

@@ -32,12 +32,13 @@ type Facts struct {
 	Cut       int `json:"cut"` // calls cut off
 	Committed int `json:"committed"`
 
-	Generations int      `json:"generations"` // since zero
-	Owners      []Owner  `json:"owners,omitempty"`
-	N           []NValue `json:"n,omitempty"`
-	Passes      []Pass   `json:"passes,omitempty"`
-	Spans       []Span   `json:"spans,omitempty"`
-	Saved       []Saved  `json:"saved,omitempty"` // what commits covered, over time
+	Generations int       `json:"generations"`          // since zero
+	Rebalances  []float64 `json:"rebalances,omitempty"` // when they began, of plain consumers
+	Owners      []Owner   `json:"owners,omitempty"`
+	N           []NValue  `json:"n,omitempty"`
+	Passes      []Pass    `json:"passes,omitempty"`
+	Spans       []Span    `json:"spans,omitempty"`
+	Saved       []Saved   `json:"saved,omitempty"` // what commits covered, over time
 
 	Fed      int       `json:"fed,omitempty"`      // records of the scenario
 	Newcomer *Newcomer `json:"newcomer,omitempty"` // the last member to come, when it is not there from the beginning
@@ -45,6 +46,8 @@ type Facts struct {
 	// Given are metrics that come from a rule or from a recording's own table
 	// instead of events.
 	Given map[string][]float64 `json:"given,omitempty"`
+	// Bands are between which values 95 of 100 predictions lie.
+	Bands map[string][2]float64 `json:"bands,omitempty"`
 	// Holds are the only metrics that can be computed; empty: all.
 	Holds []string `json:"holds,omitempty"`
 }
@@ -98,6 +101,14 @@ type Span struct {
 
 // maxSpans bounds the calls that are kept for a picture.
 const maxSpans = 4000
+
+// Predictions runs the scenario in virtual time, under every loop that it has.
+func Predictions(s *Scenario, scale int) []*Facts {
+	if s.Plain != nil {
+		return []*Facts{predictConsumers(s, scale)}
+	}
+	return []*Facts{Predict(s, sim.Streams42, scale), Predict(s, sim.PerCall, scale)}
+}
 
 // Predict runs the scenario in virtual time.
 func Predict(s *Scenario, policy sim.Policy, scale int) *Facts {

@@ -38,12 +38,13 @@ import (
 //	for D                       length of the run from zero on
 //	scale N                     what --scaled divides by, default 10
 //	ci                          one of --set ci
-//	measure streams42|percall ...
+//	measure streams42|percall|consumers ...
+//	consumers range|cooperative|consumer                          members are plain consumers (plain.go)
 //	predict METRIC V,V,...      a prediction by a rule, where no core makes it
 //	article METRIC [~]V,V,...   the article's numbers; ~: rounded there
 //	recorded RUN                a run of recorded.jsonl
 //	recorded METRIC V,V,...     numbers of another recording
-//	because COLUMN METRIC,... TEXT  the rule by which a column differs
+//	because COLUMN METRIC,... TEXT  the rule by which a column differs (because.go)
 //	rule TEXT                   the mechanism
 
 // maxFile bounds a scenario file.
@@ -69,11 +70,13 @@ type parser struct {
 	s    *Scenario
 	line int
 	seen map[string]int
+
+	protocols []string // of the members, where a line says one
 }
 
 // once are the directives that a file may have one of.
 func once() []string {
-	return []string{"title", "of", "place", "partitions", "hang", "warm", "movable", "parallel", "call-timeout", "drain", "zero", "for", "scale", "ci", "measure"}
+	return []string{"title", "of", "place", "partitions", "hang", "warm", "movable", "parallel", "call-timeout", "drain", "zero", "for", "scale", "ci", "measure", "consumers", "lose", "commits", "draws"}
 }
 
 // Parse reads a scenario. Errors are *FormatError, all of them joined.
@@ -126,6 +129,8 @@ func (p *parser) directives() map[string]func(string) error {
 		"predict":      func(t string) error { return p.expect(t, &s.ByRule) },
 		"article":      func(t string) error { return p.expect(t, &s.Article) },
 		"recorded":     p.recorded, "because": p.because,
+		"consumers": p.consumers, "grow": p.grow, "topic": p.topic, "move": p.move,
+		"lose": p.lose, "commits": p.commits, "draws": p.draws,
 		"rule": func(t string) error { s.Rules = append(s.Rules, t); return nonEmpty(t) },
 	}
 }
@@ -167,7 +172,7 @@ func (p *parser) check() error {
 		s.Zero = 60700*time.Millisecond + s.Warm.Hold
 	}
 	if len(s.Members) == 0 {
-		s.Members, s.Threads = []sim.Member{{}}, []string{""}
+		s.Members, s.Threads, p.protocols = []sim.Member{{}}, []string{""}, []string{""}
 	}
 	if !slices.IsSortedFunc(s.Service, func(a, b Step) int { return int(a.At - b.At) }) {
 		return errors.New("service: the steps are not in order of time")
@@ -188,18 +193,7 @@ func (p *parser) check() error {
 			}
 		}
 	}
-	return p.checkBecause()
-}
-
-func (p *parser) checkBecause() error {
-	for _, b := range p.s.Because {
-		for _, name := range b.Metrics {
-			if name != "any" && metric(name) == nil {
-				return fmt.Errorf("because in line %d: unknown metric %q", b.Line, name)
-			}
-		}
-	}
-	return nil
+	return p.checkPlain()
 }
 
 func (p *parser) of(t string) error {
@@ -226,6 +220,16 @@ func (p *parser) set(t string) error {
 			return millis(value, &s.Heartbeat)
 		case "group.initial.rebalance.delay.ms":
 			return millis(value, &s.JoinDelay)
+		case "metadata.max.age.ms":
+			return millis(value, &p.plain().MetadataAge)
+		case "group.consumer.heartbeat.interval.ms":
+			return millis(value, &p.plain().BrokerBeat)
+		case "group.remote.assignor":
+			p.plain().Assignor = value
+			if value != "uniform" && value != "range" {
+				return fmt.Errorf("group.remote.assignor=%s: want uniform or range", value)
+			}
+			return nil
 		case "rebalance.protocol":
 			if value != "eager" && value != "cooperative" {
 				return fmt.Errorf("rebalance.protocol=%s: want eager or cooperative", value)
@@ -238,7 +242,7 @@ func (p *parser) set(t string) error {
 }
 
 func (p *parser) member(t string) error {
-	m, count, static := sim.Member{}, 1, ""
+	m, count, static, protocol := sim.Member{}, 1, "", ""
 	words := strings.Fields(t)
 	if len(words) > 0 && !strings.Contains(words[0], "=") && words[0] != "leaves" {
 		if err := number(words[0], 1, 200, &count); err != nil {
@@ -260,6 +264,9 @@ func (p *parser) member(t string) error {
 		case "leaves":
 			m.Leaves = true
 			return empty(value)
+		case "protocol":
+			protocol = value
+			return protocolOf(value, new(sim.Protocol))
 		}
 		return fmt.Errorf("unknown argument %q", name)
 	})
@@ -267,7 +274,7 @@ func (p *parser) member(t string) error {
 		return errors.New("members with one group.instance.id exclude each other: one line each")
 	}
 	for range count {
-		p.s.Members, p.s.Threads = append(p.s.Members, m), append(p.s.Threads, static)
+		p.s.Members, p.s.Threads, p.protocols = append(p.s.Members, m), append(p.s.Threads, static), append(p.protocols, protocol)
 	}
 	if len(p.s.Members) > 200 {
 		return errors.New("more than 200 members")
@@ -383,8 +390,8 @@ func (p *parser) cost(t string) error {
 
 func (p *parser) measure(t string) error {
 	for _, policy := range strings.Fields(t) {
-		if policy != ColumnStreams42 && policy != ColumnPerCall {
-			return fmt.Errorf("%q: want streams42 or percall", policy)
+		if policy != ColumnStreams42 && policy != ColumnPerCall && policy != ColumnConsumers {
+			return fmt.Errorf("%q: want streams42, percall or consumers", policy)
 		}
 		p.s.Measured = append(p.s.Measured, policy)
 	}
@@ -404,10 +411,18 @@ func (p *parser) because(t string) error {
 	if len(words) < 3 {
 		return errors.New("want COLUMN METRIC,... TEXT")
 	}
-	if !slices.Contains([]string{"any", ColumnPredicted, ColumnStreams42, ColumnPerCall, ColumnStreams, ColumnRecorded}, words[0]) {
+	if !slices.Contains([]string{"any", ColumnPredicted, ColumnStreams42, ColumnPerCall, ColumnStreams, ColumnConsumers, ColumnRecorded}, words[0]) {
 		return fmt.Errorf("unknown column %q", words[0])
 	}
-	p.s.Because = append(p.s.Because, Because{words[0], strings.Split(words[1], ","), words[2], p.line})
+	b := Because{Column: words[0], Text: words[2], Line: p.line}
+	for _, word := range strings.Split(words[1], ",") {
+		sc, err := parseScope(word)
+		if err != nil {
+			return err
+		}
+		b.Metrics = append(b.Metrics, sc)
+	}
+	p.s.Because = append(p.s.Because, b)
 	return nil
 }
 

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
 	"slices"
 	"strconv"
@@ -432,40 +431,5 @@ func (t *trial) watch(ctx context.Context) {
 		case now := <-ticker.C:
 			t.samples.take(now, t.stats())
 		}
-	}
-}
-
-// wire is the connections of a member, which can be cut.
-type wire struct {
-	mu    sync.Mutex
-	off   bool
-	conns map[net.Conn]bool
-}
-
-func newWire() *wire { return &wire{conns: map[net.Conn]bool{}} }
-
-func (w *wire) dial(ctx context.Context, network, addr string) (net.Conn, error) {
-	w.mu.Lock()
-	off := w.off
-	w.mu.Unlock()
-	if off {
-		return nil, errors.New("the process is dead")
-	}
-	conn, err := (&net.Dialer{Timeout: 10 * time.Second}).DialContext(ctx, network, addr)
-	if err != nil {
-		return nil, err
-	}
-	w.mu.Lock()
-	w.conns[conn] = true
-	w.mu.Unlock()
-	return conn, nil
-}
-
-func (w *wire) cut() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.off = true
-	for c := range w.conns {
-		c.Close()
 	}
 }

@@ -56,6 +56,8 @@ func metrics() []Metric {
 		{"n-end", "N at the end", "", count, func(f *Facts) []float64 { return last(ns(f)) }},
 		{"passes", "lengths of passes", "s", times, passes},
 		{"pass-most", "longest pass", "s", size, func(f *Facts) []float64 { return most(passes(f)) }},
+		{"first-rebalance", "first rebalance", "s", times, func(f *Facts) []float64 { return f.Rebalances[:min(1, len(f.Rebalances))] }},
+		{"refused", "commits refused", "", count, func(f *Facts) []float64 { return one(f.Failed) }},
 		{"generations", "generations", "", count, func(f *Facts) []float64 { return one(f.Generations) }},
 		{"moved", "partitions that changed hands", "", count, moved},
 		{"stopped", "partitions taken away for a while", "", count, func(*Facts) []float64 { return nil }},
@@ -243,6 +245,16 @@ func (m *Metric) agree(want Expect, got []float64, slack float64) bool {
 		}
 	}
 	return true
+}
+
+// within says whether a single value lies in a band.
+func (m *Metric) within(got []float64, band [2]float64, slack float64) bool {
+	if m.kind != count {
+		slack = Tolerance(band[1], slack)
+	} else {
+		slack = 0
+	}
+	return len(got) == 1 && got[0] >= band[0]-slack && got[0] <= band[1]+slack
 }
 
 // Show writes values as a cell: long lists are shortened, runs folded.

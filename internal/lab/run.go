@@ -14,8 +14,6 @@ import (
 	"slices"
 	"sync"
 	"time"
-
-	"github.com/rondo-streams/rondo/internal/sim"
 )
 
 // Options say what Run measures, and where its results go.
@@ -74,7 +72,7 @@ type runner struct {
 	done     int
 	total    int
 	ends     map[*job]time.Time
-	clusters map[time.Duration]*cluster
+	clusters map[needs]*cluster
 }
 
 // Run predicts, then measures, what of Options.Scenarios has not been, and
@@ -87,7 +85,7 @@ func Run(ctx context.Context, o Options) (tables []*Table, err error) {
 		o.Policies = []string{ColumnStreams}
 	}
 	if len(o.Policies) == 0 {
-		o.Policies = []string{ColumnStreams42, ColumnPerCall}
+		o.Policies = []string{ColumnStreams42, ColumnPerCall, ColumnConsumers}
 	}
 	if o.Progress == nil {
 		o.Progress = func(Progress) {}
@@ -95,7 +93,7 @@ func Run(ctx context.Context, o Options) (tables []*Table, err error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	r := &runner{o: o, ends: map[*job]time.Time{}, clusters: map[time.Duration]*cluster{}}
+	r := &runner{o: o, ends: map[*job]time.Time{}, clusters: map[needs]*cluster{}}
 	defer func() {
 		for _, c := range r.clusters {
 			err = errors.Join(err, c.close())
@@ -155,7 +153,7 @@ func (r *runner) predict() ([]*job, error) {
 			if err := os.WriteFile(filepath.Join(dir, sourceFile), s.Source, 0o644); err != nil {
 				return nil, fmt.Errorf("keep the scenario: %w", err)
 			}
-			facts := []*Facts{Predict(s, sim.Streams42, scale), Predict(s, sim.PerCall, scale)}
+			facts := Predictions(s, scale)
 			old = &sealed{Scenario: hash(s.Source)}
 			if before, err = writeSealed(path, sealed{Written: time.Now().UTC(), Scenario: hash(s.Source), Facts: facts}); err != nil {
 				return nil, err
@@ -208,13 +206,13 @@ func writeSealed(path string, s sealed) (string, error) {
 // measure runs the jobs side by side.
 func (r *runner) measure(ctx context.Context, jobs []*job) error {
 	for _, j := range jobs {
-		delay := j.s.Scaled(j.scale).JoinDelay
-		if r.clusters[delay] == nil {
-			c, err := r.open(ctx, delay)
+		need := j.s.Scaled(j.scale).needs()
+		if r.clusters[need] == nil {
+			c, err := r.open(ctx, need)
 			if err != nil {
 				return err
 			}
-			r.clusters[delay] = c
+			r.clusters[need] = c
 		}
 	}
 	slots := make(chan struct{}, r.o.Jobs)
@@ -251,12 +249,12 @@ func (r *runner) measure(ctx context.Context, jobs []*job) error {
 	return errors.Join(all...)
 }
 
-// open is the Kafka for runs that want a delay of the first rebalance.
-func (r *runner) open(ctx context.Context, delay time.Duration) (*cluster, error) {
+// open is the Kafka for runs that need the same of it.
+func (r *runner) open(ctx context.Context, need needs) (*cluster, error) {
 	if r.o.Java != nil && r.o.Bootstrap == "" {
-		return openKafka(ctx, r.o.Java, delay)
+		return openKafka(ctx, r.o.Java, need.joinDelay)
 	}
-	return openCluster(ctx, r.o.Bootstrap, delay, r.o.Logger)
+	return openCluster(ctx, r.o.Bootstrap, need, r.o.Logger)
 }
 
 // crowd is how many members make a run one that goes alone.
@@ -283,7 +281,11 @@ func (j *job) length() time.Duration {
 // one makes one trial and keeps what it found.
 func (r *runner) one(ctx context.Context, j *job) error {
 	r.note(j, "begins", j.length(), "")
-	f, err := measure(ctx, j.s, j.policy, j.scale, r.clusters[j.s.Scaled(j.scale).JoinDelay], r.o.Java, r.o.Logger)
+	play := measure
+	if j.policy == ColumnConsumers {
+		play = measureConsumers
+	}
+	f, err := play(ctx, j.s, j.policy, j.scale, r.clusters[j.s.Scaled(j.scale).needs()], r.o.Java, r.o.Logger)
 	if err == nil {
 		_, err = writeSealed(j.path, sealed{Written: time.Now().UTC(), Scenario: j.source, Prediction: j.before, Facts: []*Facts{f}})
 	}
@@ -326,9 +328,9 @@ func Tables(dir string, scenarios []*Scenario) ([]*Table, error) {
 		case err == nil && predicted.isOf(s, dir):
 			facts = append(facts, predicted.Facts...)
 		default:
-			facts = append(facts, Predict(s, sim.Streams42, 1), Predict(s, sim.PerCall, 1))
+			facts = append(facts, Predictions(s, 1)...)
 		}
-		for _, policy := range []string{ColumnStreams42, ColumnPerCall, ColumnStreams} {
+		for _, policy := range []string{ColumnStreams42, ColumnPerCall, ColumnStreams, ColumnConsumers} {
 			got, _, err := readSealed(filepath.Join(dir, s.Name, policy+".json"))
 			if err == nil && got.isOf(s, dir) {
 				facts = append(facts, got.Facts...)

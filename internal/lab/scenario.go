@@ -48,9 +48,11 @@ type Scenario struct {
 	CallTimeout time.Duration
 	Drain       time.Duration
 
+	Plain *Plain // the members are plain consumers
+
 	Scale    int      // what --scaled divides by
 	CI       bool     // one of --set ci
-	Measured []string // "streams42", "percall": what can be measured; empty: nothing
+	Measured []string // "streams42", "percall", "consumers": what can be measured; empty: nothing
 	ByRule   []Expect // predictions that no core makes
 	Article  []Expect
 	Recorded []Expect // numbers of a recording that has no line in recorded.jsonl
@@ -89,14 +91,6 @@ type Expect struct {
 	Line   int
 }
 
-// Because is the rule that explains a difference.
-type Because struct {
-	Column  string   // predicted, streams42, percall, kafka-streams, recorded, or any
-	Metrics []string // or any
-	Text    string
-	Line    int
-}
-
 // Columns in the order of the table.
 const (
 	ColumnArticle   = "article"
@@ -104,19 +98,9 @@ const (
 	ColumnStreams42 = "streams42"
 	ColumnPerCall   = "percall"
 	ColumnStreams   = "kafka-streams" // Kafka Streams 4.2.0, measured
+	ColumnConsumers = "consumers"     // plain consumers
 	ColumnRecorded  = "recorded"
 )
-
-// Explained is the rule that the scenario gives for a difference, or "". What is
-// said of streams42 is said of that loop on a machine, so of Kafka Streams too.
-func (s *Scenario) Explained(column, metric string) string {
-	for _, b := range s.Because {
-		if (b.Column == "any" || b.Column == column || b.Column == ColumnStreams42 && column == ColumnStreams) && (b.Metrics[0] == "any" || slices.Contains(b.Metrics, metric)) {
-			return b.Text
-		}
-	}
-	return ""
-}
 
 // Measures says whether a policy can be measured.
 func (s *Scenario) Measures(policy string) bool { return slices.Contains(s.Measured, policy) }
@@ -213,6 +197,7 @@ func (s *Scenario) Scaled(k int) *Scenario {
 	for i := range c.HandOvers {
 		c.HandOvers[i].Settle = by(c.HandOvers[i].Settle)
 	}
+	c.Plain = s.Plain.scaled(by)
 	w := &c.Warm
 	w.Hold, w.Begin, w.Every, w.Gap = by(w.Hold), by(w.Begin), by(w.Every), by(w.Gap)
 	return &c

@@ -2,8 +2,6 @@ package lab
 
 import (
 	"testing"
-
-	"github.com/rondo-streams/rondo/internal/sim"
 )
 
 // TestVirtual runs every scenario in virtual time under both loops and holds
@@ -24,7 +22,7 @@ func TestVirtual(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			facts = append(facts, Predict(s, sim.Streams42, 1), Predict(s, sim.PerCall, 1))
+			facts = append(facts, Predictions(s, 1)...)
 			table := Compare(s, facts...)
 			for _, d := range table.Differences() {
 				t.Error(d)
