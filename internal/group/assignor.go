@@ -33,28 +33,54 @@ func assignorNamed(name string) (assignor, bool) {
 	return assignor{}, false
 }
 
-// alike says whether all members read the same topics.
-func alike(members []assignee) bool {
-	for _, m := range members[1:] {
-		if !slices.Equal(m.topics, members[0].topics) {
-			return false
-		}
-	}
-	return true
+// kinds are the different subscriptions of some members.
+type kinds struct {
+	lists [][]*Topic
+	of    []int32 // of each member
 }
 
-// allTopics lists the topics that anybody reads, sorted by name.
-func allTopics(members []assignee) []*Topic {
-	if alike(members) {
-		return members[0].topics
+// kindsOf finds them. Members that read the same have mostly the same list, and
+// not only an equal one (consumer.topicsOf).
+func kindsOf(members []assignee) kinds {
+	type list struct {
+		first **Topic
+		n     int
 	}
-	var all []*Topic
-	for _, m := range members {
-		all = append(all, m.topics...)
+	k := kinds{of: make([]int32, len(members))}
+	known := map[list]int32{}
+	for i := range members {
+		topics := members[i].topics
+		if i > 0 && slices.Equal(topics, members[i-1].topics) {
+			k.of[i] = k.of[i-1]
+			continue
+		}
+		var l list
+		if l.n = len(topics); l.n > 0 {
+			l.first = &topics[0]
+		}
+		n, found := known[l]
+		if !found {
+			n = int32(len(k.lists))
+			k.lists = append(k.lists, topics)
+			known[l] = n
+		}
+		k.of[i] = n
 	}
+	return k
+}
+
+// topics lists those that anybody reads, sorted by name.
+func (k kinds) topics() []*Topic {
+	if len(k.lists) == 1 {
+		return k.lists[0]
+	}
+	all := slices.Concat(k.lists...)
 	slices.SortFunc(all, func(a, b *Topic) int { return cmp.Compare(a.Name, b.Name) })
 	return slices.Compact(all)
 }
+
+// allTopics lists the topics that anybody reads, sorted by name.
+func allTopics(members []assignee) []*Topic { return kindsOf(members).topics() }
 
 func (m *assignee) reads(t *Topic) bool {
 	_, found := slices.BinarySearchFunc(m.topics, t.Name, func(t *Topic, name string) int { return cmp.Compare(t.Name, name) })

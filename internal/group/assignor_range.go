@@ -31,10 +31,10 @@ func assignRange(members []assignee) []partitionSet {
 	for i := range targets {
 		targets[i] = partitionSet{}
 	}
-	same := alike(members)
-	for _, t := range allTopics(members) {
+	kinds := kindsOf(members)
+	for _, t := range kinds.topics() {
 		readers := order
-		if !same {
+		if len(kinds.lists) > 1 {
 			readers = slices.DeleteFunc(slices.Clone(order), func(i int) bool { return !members[i].reads(t) })
 		}
 		each, extra := int(t.Partitions)/len(readers), int(t.Partitions)%len(readers)
