@@ -109,7 +109,7 @@ func (c *consumer) pace() pace {
 // something to give up or to get, and while others come and go.
 func (c *consumer) heartbeatInterval(m *consumerMember) time.Duration {
 	p := c.pace()
-	if m.current.state != memberStable || c.moves(c.s) {
+	if m.current.state != memberStable || c.targetEpoch < c.epoch || c.moves(c.s) {
 		return c.s.spread(p, p.hurry)
 	}
 	return c.s.spread(p, p.calm)
