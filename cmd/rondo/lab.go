@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/rondo-streams/rondo/internal/lab"
-	"github.com/rondo-streams/rondo/internal/sim"
 )
 
 // labCmd is the lab: experiments on stream threads and groups.
@@ -114,11 +113,11 @@ func (c *labShowCmd) Run(t *terminal) error {
 		fmt.Fprintf(t.out, "The rule: %s\n", rule)
 	}
 	fmt.Fprintf(t.out, "\n%s\n", tables[0].Text())
-	policy := sim.Streams42
+	facts := lab.Predictions(s, 1)
 	if c.Policy == "percall" {
-		policy = sim.PerCall
+		facts = facts[len(facts)-1:]
 	}
-	fmt.Fprint(t.out, lab.Sketch(lab.Predict(s, policy, 1)))
+	fmt.Fprint(t.out, lab.Sketch(facts[0]))
 	if c.SVG != "" {
 		return writeFile(t, c.SVG, lab.Timeline(tables[0]))
 	}
@@ -144,7 +143,7 @@ type labRunCmd struct {
 	On        string   `default:"rondo" enum:"rondo,kafka,kafka-streams" help:"The embedded broker, the Kafka of --bootstrap-server, or Kafka Streams 4.2.0 instead of Rondo (${enum})."`
 	Bootstrap string   `name:"bootstrap-server" short:"b" placeholder:"HOST:PORT" help:"The Kafka of --on kafka; topics and groups are the run's own and are deleted. --on kafka-streams starts an Apache Kafka 4.2.0 without it."`
 	Peers     string   `default:"peers" placeholder:"DIR" help:"The folder peers of a checkout, which --on kafka-streams needs, beside a JDK of 17 or later and Maven."`
-	Policy    []string `placeholder:"POLICY" help:"Only streams42, or only percall."`
+	Policy    []string `placeholder:"POLICY" help:"Only streams42, only percall, or only consumers."`
 	Dir       string   `default:"rondo-lab" placeholder:"DIR" help:"Where predictions and facts are kept. What is there is not measured again: a run that was stopped goes on."`
 	Again     bool     `help:"Measure again what is there."`
 	Jobs      int      `default:"16" help:"Runs side by side."`
@@ -217,8 +216,8 @@ func (c *labRunCmd) options(t *terminal) (lab.Options, error) {
 		return lab.Options{}, fail(exitUsage, errors.New("--on kafka and --bootstrap-server belong together"), "rondo lab run NAME --on kafka -b HOST:PORT")
 	}
 	for _, p := range c.Policy {
-		if p != "streams42" && p != "percall" {
-			return lab.Options{}, fail(exitUsage, fmt.Errorf("--policy %s", p), "streams42 or percall")
+		if p != "streams42" && p != "percall" && p != "consumers" {
+			return lab.Options{}, fail(exitUsage, fmt.Errorf("--policy %s", p), "streams42, percall or consumers")
 		}
 	}
 	o := lab.Options{Scenarios: scenarios, Policies: c.Policy, Scale: c.Scale, Bootstrap: c.Bootstrap, Dir: filepath.Clean(c.Dir), Again: c.Again, Jobs: c.Jobs, Logger: t.log}

@@ -16,8 +16,11 @@ type strip struct {
 func columnName(f *Facts) string {
 	switch f.Column {
 	case ColumnPredicted:
-		if f.Policy == ColumnPerCall {
+		switch f.Policy {
+		case ColumnPerCall:
 			return "predicted, per call"
+		case ColumnConsumers:
+			return "predicted"
 		}
 		return "predicted, Streams loop"
 	case ColumnStreams42:
@@ -26,6 +29,8 @@ func columnName(f *Facts) string {
 		return "measured, per call"
 	case ColumnStreams:
 		return "Kafka Streams 4.2.0, measured"
+	case ColumnConsumers:
+		return "measured, consumers"
 	case ColumnRecorded:
 		return "Kafka Streams 4.2.0, recorded (" + f.Run + ")"
 	}
@@ -37,9 +42,14 @@ func columnName(f *Facts) string {
 func (t *Table) strips() []strip {
 	var out []strip
 	add := func(f *Facts) {
-		if f != nil && len(f.Spans) > 0 {
+		if f != nil && (len(f.Spans) > 0 || t.Scenario.Plain != nil && len(f.Owners) > 0) {
 			out = append(out, strip{columnName(f), f})
 		}
+	}
+	if t.Scenario.Plain != nil {
+		add(t.facts(ColumnPredicted, ColumnConsumers))
+		add(t.facts(ColumnConsumers, ""))
+		return out
 	}
 	add(t.facts(ColumnPredicted, ColumnStreams42))
 	add(t.facts(ColumnStreams42, ""))

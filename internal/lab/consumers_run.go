@@ -33,6 +33,7 @@ type gathering struct {
 	err      error
 	holds    []sampledOwner
 	owned    map[int][]int
+	dead     map[int]bool
 	stopped  []stopped
 	refused  []time.Time
 	read     int
@@ -49,7 +50,7 @@ type stopped struct {
 func measureConsumers(ctx context.Context, full *Scenario, policy string, scale int, c *cluster, _ *Java, log *slog.Logger) (f *Facts, err error) {
 	s := full.Scaled(scale)
 	tag := fmt.Sprintf("lab-%s-%s-%x", full.Name, policy, time.Now().UnixNano())
-	g := &gathering{s: s, scale: scale, c: c, log: log, owned: map[int][]int{}, distinct: map[[2]int64]bool{},
+	g := &gathering{s: s, scale: scale, c: c, log: log, owned: map[int][]int{}, dead: map[int]bool{}, distinct: map[[2]int64]bool{},
 		trial: &trial{s: s, cluster: c, group: tag, in: tag, scale: scale}}
 	if len(s.Plain.Moves) > 0 && c.own == nil {
 		return nil, errors.New("the coordinator is moved between the brokers of the lab's own process; on another cluster the lab moves nothing")
@@ -193,6 +194,9 @@ func (g *gathering) drive(i int) {
 	case set.Kill > 0 && sleepUntil(g.run, g.trial.began.Add(set.Kill)):
 		w.cut()
 		g.own(i, nil)
+		g.mu.Lock()
+		g.dead[i] = true
+		g.mu.Unlock()
 	case set.Close > 0 && sleepUntil(g.run, g.trial.began.Add(set.Close)):
 	default:
 		<-g.run.Done()
@@ -271,6 +275,9 @@ func (g *gathering) commit(client *kgo.Client) {
 	defer cancel()
 	client.CommitOffsetsSync(ctx, client.UncommittedOffsets(), func(_ *kgo.Client, _ *kmsg.OffsetCommitRequest, resp *kmsg.OffsetCommitResponse, err error) {
 		failed = err != nil
+		if resp == nil {
+			return
+		}
 		for _, t := range resp.Topics {
 			for _, p := range t.Partitions {
 				failed = failed || p.ErrorCode != 0
@@ -315,6 +322,10 @@ func (g *gathering) taken(i int, parts map[string][]int32) {
 func (g *gathering) gone(i int, parts map[string][]int32, orderly bool) {
 	list := g.numbers(parts)
 	g.mu.Lock()
+	if g.dead[i] {
+		g.mu.Unlock()
+		return // what its client does now, no process does
+	}
 	if orderly && len(list) > 0 {
 		g.stopped = append(g.stopped, stopped{time.Now(), len(list)})
 	}

@@ -12,6 +12,7 @@ import (
 // TestRulesMayChange: a better rule for a difference does not throw away what
 // was measured, another call does.
 func TestRulesMayChange(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	run := func(text string) []string {
 		t.Helper()
@@ -20,7 +21,7 @@ func TestRulesMayChange(t *testing.T) {
 			t.Fatal(err)
 		}
 		var events []string
-		o := Options{Scenarios: []*Scenario{s}, Policies: []string{ColumnPerCall}, Scale: 20, Dir: dir, Progress: func(p Progress) { events = append(events, p.Event) }}
+		o := Options{Scenarios: []*Scenario{s}, Policies: []string{ColumnPerCall}, Scale: 40, Dir: dir, Progress: func(p Progress) { events = append(events, p.Event) }}
 		tables, err := Run(context.Background(), o)
 		if err != nil {
 			t.Fatal(err)

@@ -44,7 +44,7 @@ func (c *canvas) text(class string, x, y float64, anchor, text string) {
 // svg closes the picture.
 func (c *canvas) svg(title string) string {
 	return fmt.Sprintf(`<svg class="lab" xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %.0f" width="100%%" role="img" aria-label="%s"><style>%s</style><rect class="b" width="100%%" height="100%%"/>`,
-		pictureWidth, c.y+6, html.EscapeString(title), pictureStyle) + "\n" + c.b.String() + "</svg>\n"
+		pictureWidth, c.y+6, html.EscapeString(title), pictureStyle+"\n"+memberStyle()) + "\n" + c.b.String() + "</svg>\n"
 }
 
 // Timeline draws the strips of a table one below the other on one axis: calls
@@ -61,13 +61,21 @@ func Timeline(t *Table) string {
 	for _, s := range strips {
 		c.strip(s, poll)
 	}
-	c.legend()
+	if t.Scenario.Plain != nil {
+		c.ownershipLegend(len(t.Scenario.Members))
+	} else {
+		c.legend()
+	}
 	return c.svg(t.Scenario.Title)
 }
 
 func (c *canvas) strip(s strip, poll float64) {
 	c.y += 16
 	c.text("s", marginLeft, c.y-4, "start", s.name)
+	if len(s.f.Spans) == 0 {
+		c.ownership(s.f)
+		return
+	}
 	rows := rowsOf(s.f, 12)
 	top := c.y
 	for _, p := range rows {

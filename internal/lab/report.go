@@ -19,7 +19,7 @@ code{font-size:13px}summary{cursor:pointer;color:var(--soft)}nav a{margin-right:
 // pictures.
 func Report(tables []*Table) string {
 	var b strings.Builder
-	b.WriteString("<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width,initial-scale=1\"><title>Rondo lab</title><style>" + reportStyle + "\n" + pictureStyle + "</style></head><body>\n")
+	b.WriteString("<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width,initial-scale=1\"><title>Rondo lab</title><style>" + reportStyle + "\n" + pictureStyle + "\n" + memberStyle() + "</style></head><body>\n")
 	b.WriteString("<h1>Rondo lab</h1>\n<p>Every run as a row: what the article says, what was predicted in virtual time before the run, what was measured on Rondo with the stream thread of Kafka Streams 4.2 and with Rondo's own loop, and what Apache Kafka 4.2.0 was recorded to do. A check mark: equal to the prediction (counts exactly, times within a second or a hundredth, and what a real machine adds to a scaled run). A number in brackets: different, with the rule below the table. <span class=\"bad\">Red</span>: different without a rule.</p>\n<nav>")
 	groups := []struct{ of, name string }{{First, "Runs of the first article"}, {Unmeasured, "What it did not measure"}, {Second, "Claims of the second article"}, {Own, "Others"}}
 	for _, g := range groups {
@@ -100,7 +100,7 @@ func (t *Table) html(b *strings.Builder) {
 
 // inPage is a picture without its style, which the page has once.
 func inPage(svg string) string {
-	return strings.Replace(svg, "<style>"+pictureStyle+"</style>", "", 1)
+	return strings.Replace(svg, "<style>"+pictureStyle+"\n"+memberStyle()+"</style>", "", 1)
 }
 
 // note is the number of a text among notes.

@@ -17,6 +17,9 @@ const sketchWidth = 84
 //	        away, X the session clock removed it
 //	commit  c
 //	N       its values as they change
+//
+// and for plain consumers, a row a partition, the number of the member that has
+// it, and where a rebalance begins (R) or the session clock removes a member.
 func Sketch(f *Facts) string {
 	d := sketch{f: f, unit: f.Length / sketchWidth}
 	for _, u := range []float64{0.1, 0.2, 0.5, 1, 2, 2.5, 3, 4, 5, 6, 10, 15, 20, 30, 60} {
@@ -28,6 +31,11 @@ func Sketch(f *Facts) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s, 1 column = %g s\n", columnName(f), d.unit)
 	b.WriteString(d.axis())
+	if f.Policy == ColumnConsumers || f.Column == ColumnConsumers {
+		b.WriteString(d.holders())
+		b.WriteString(d.marks("group", map[byte][]float64{'R': f.Rebalances, 'X': f.Expired}, "RX"))
+		return b.String()
+	}
 	for _, p := range rowsOf(f, 12) {
 		if p < 0 {
 			b.WriteString(d.load())

@@ -22,6 +22,7 @@ measure streams42 percall
 // TestRunKeepsAndGoesOn measures a scenario, finds it measured the next time,
 // and measures again what is missing. The prediction is older than the run.
 func TestRunKeepsAndGoesOn(t *testing.T) {
+	t.Parallel()
 	s, err := Parse("quick", []byte(quick))
 	if err != nil {
 		t.Fatal(err)
@@ -62,6 +63,7 @@ func TestRunKeepsAndGoesOn(t *testing.T) {
 
 // TestRunStops ends with its context, at once, and says so.
 func TestRunStops(t *testing.T) {
+	t.Parallel()
 	s, err := Parse("long", []byte("title Long\nfeed total=2\nservice 1h\nfor 2h\nmeasure percall\n"))
 	if err != nil {
 		t.Fatal(err)
@@ -80,6 +82,7 @@ func TestRunStops(t *testing.T) {
 
 // TestUnreachable names a broker that is not there.
 func TestUnreachable(t *testing.T) {
+	t.Parallel()
 	s, err := Parse("quick", []byte(quick))
 	if err != nil {
 		t.Fatal(err)
