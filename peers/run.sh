@@ -45,6 +45,8 @@ rondo-tools              180  java               Kafka'\''s command-line tools a
 rondo-kafka-streams      300  java               a Kafka Streams 4.2.0 application: joins, is killed, closes
 rondo-streams-group      300  java               the same with group.protocol=streams (KIP-1071)
 rondo-streams-state      300  java               the same with state, a repartition topic and a standby replica
+rondo-smoke              240  java               Kafka Streams'\'' own smoke test: three clients, one killed; at least once
+rondo-smoke-streams      240  java               the same with group.protocol=streams
 rondo-connect            240  java               Kafka Connect, distributed: two workers, one killed; files through topics into files
 rondo-franz-go           420  kgo                franz-go'\''s own tests of its client and its groups
 kafka-cases-default      300  transcript,java    the recorded answers, on Apache Kafka itself
@@ -338,6 +340,8 @@ step() {
     rondo-kafka-streams) on_rondo java_program peers.Streams ;;
     rondo-streams-group) on_rondo java_program peers.Streams streams stateless ;;
     rondo-streams-state) on_rondo java_program peers.Streams streams stateful ;;
+    rondo-smoke) on_rondo java_program peers.Smoke classic "$work/smoke" ;;
+    rondo-smoke-streams) on_rondo java_program peers.Smoke streams "$work/smoke" ;;
     rondo-connect) on_rondo log.cleaner.backoff.ms=500 connect ;;
     rondo-franz-go) on_rondo franz_go ;;
     kafka-cases-*) kafka_cases "${1#kafka-cases-}" ;;

@@ -109,7 +109,7 @@ final class Connect {
         }
         until("four connectors and their tasks run, on both workers", () -> running(a, Set.of(a, b)));
         until(FIRST + " lines of each file carried", this::carried);
-        show(2, "join/leave +worker-a", "join/leave +worker-b");
+        show(2, "join/leave +worker-");
 
         Thread writer = new Thread(this::writeRest);
         writer.start();
