@@ -33,6 +33,7 @@ type member struct {
 	wanted     bool // a rejoin is wanted
 	beating    bool
 	beatFrom   time.Duration // when heartbeats were last turned on
+	quickFrom  time.Duration // PerCall: when the last assignment was applied; 0: never
 	pollReset  time.Duration // when the poll clock was last reset
 	owned      []int         // partitions
 	answered   bool          // a join answer waits to be read by a poll
@@ -226,6 +227,7 @@ func (m *member) readSync() {
 	}
 	m.w.note(m, Assign, len(m.owned))
 	if m.lanes != nil {
+		m.quickFrom = m.w.now
 		m.lanes.assign(gone, given)
 		return
 	}
@@ -284,18 +286,33 @@ func (m *member) stopBeating() {
 	m.cancel(tBeat)
 	if m.beating {
 		m.beating = false
-		m.schedule(tSession, m.lastBeat()+m.w.sc.Session)
+		last, _ := m.beats()
+		m.schedule(tSession, last+m.w.sc.Session)
 	}
 }
 
-func (m *member) lastBeat() time.Duration {
-	return m.beatFrom + (m.w.now-m.beatFrom)/m.w.sc.Heartbeat*m.w.sc.Heartbeat
+// quickBeats is how many beats of a sixth of heartbeat.interval.ms a Rondo
+// member sends after an assignment (package member).
+const quickBeats = 6
+
+// beats are the times of the last heartbeat and of the next one.
+func (m *member) beats() (last, next time.Duration) {
+	from, pace := m.beatFrom, m.w.sc.Heartbeat
+	if m.quickFrom > 0 {
+		from = m.quickFrom
+		if m.w.now-from < pace {
+			pace /= quickBeats
+		}
+	}
+	last = from + (m.w.now-from)/pace*pace
+	return last, last + pace
 }
 
 // news says that the next heartbeat will be answered with something new.
 func (m *member) news() {
 	if m.beating {
-		m.schedule(tBeat, m.lastBeat()+m.w.sc.Heartbeat)
+		_, next := m.beats()
+		m.schedule(tBeat, next)
 	}
 }
 
