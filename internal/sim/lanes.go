@@ -39,6 +39,7 @@ type lane struct {
 type flight struct {
 	offset int
 	began  time.Duration
+	limit  time.Duration // it is cut after this; 0: never
 }
 
 func newLanes(m *member) *lanes {
@@ -240,8 +241,9 @@ func (l *lanes) burst(p int) loop.BurstEnded {
 		k.next++
 		out.Ran++
 		took := l.w.call(l.m, p, offset)
-		if l.w.sc.CallTimeout > 0 {
-			took = min(took, l.w.sc.CallTimeout)
+		limit := l.limit(p, offset)
+		if limit > 0 {
+			took = min(took, limit)
 		}
 		if took == 0 {
 			l.w.called(l.m, p, offset)
@@ -249,7 +251,7 @@ func (l *lanes) burst(p int) loop.BurstEnded {
 			out.Finished++
 			continue
 		}
-		k.flying = append(k.flying, flight{offset, l.w.now})
+		k.flying = append(k.flying, flight{offset, l.w.now, limit})
 		if took != Forever {
 			l.w.push(event{at: l.w.now + took, ver: k.turn, who: int32(l.m.idx), lane: int32(p), arg: int32(offset), what: tCall})
 		}
@@ -259,6 +261,32 @@ func (l *lanes) burst(p int) loop.BurstEnded {
 	}
 	out.Blocked = len(k.flying) >= l.w.sc.Parallel
 	return out
+}
+
+// limit is when a call is cut: after its time-out, and before the poll clock
+// when its record has cost a lease before (docs/decisions/008).
+func (l *lanes) limit(p, offset int) time.Duration {
+	limit := l.w.sc.CallTimeout
+	if len(l.w.struck) > 0 && l.w.struck[[2]int{p, offset}] {
+		if early := l.w.sc.Settings.MaxPollInterval * 8 / 10; limit == 0 || early < limit {
+			limit = early
+		}
+	}
+	return limit
+}
+
+// strike remembers the records whose calls have just cost the lease.
+func (l *lanes) strike() {
+	for p := range l.lane {
+		for _, f := range l.lane[p].flying {
+			if l.w.now-f.began >= l.w.sc.Settings.MaxPollInterval {
+				if l.w.struck == nil {
+					l.w.struck = map[[2]int]bool{}
+				}
+				l.w.struck[[2]int{p, f.offset}] = true
+			}
+		}
+	}
 }
 
 // watch sets the poll clock: the age of the oldest call.
@@ -282,7 +310,7 @@ func (l *lanes) called(p, offset int) {
 	i := slices.IndexFunc(k.flying, func(f flight) bool { return f.offset == offset })
 	f := k.flying[i]
 	k.flying = slices.Delete(k.flying, i, i+1)
-	if timeout := l.w.sc.CallTimeout; timeout > 0 && l.w.now-f.began >= timeout {
+	if f.limit > 0 && l.w.now-f.began >= f.limit {
 		l.w.sum.CutCalls++ // the record is set aside, with the reason
 		l.w.noteCall(l.m, CallCut, p, offset)
 	} else {

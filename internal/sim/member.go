@@ -340,6 +340,9 @@ func (m *member) pollClock() {
 	m.w.lost()
 	m.w.moment(m, &m.w.sum.EvictionCount, &m.w.sum.Evictions)
 	m.w.note(m, Evicted, 0)
+	if m.lanes != nil {
+		m.lanes.strike()
+	}
 	if m.set.Static {
 		m.stopBeating()
 		m.forget()

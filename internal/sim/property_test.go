@@ -69,7 +69,7 @@ func TestEveryWorld(t *testing.T) {
 				t.Fatalf("partition %d: committed %d of %d", p, log.committed, log.endAt(sc.For))
 			}
 			for offset := range log.committed {
-				if log.done[offset] == 0 {
+				if log.done[offset] == 0 && !w.struck[[2]int{p, offset}] { // a record that cost a lease may be set aside
 					t.Fatalf("partition %d: committed %d, but record %d was not done", p, log.committed, offset)
 				}
 			}

@@ -58,7 +58,8 @@ type world struct {
 	sum   Summary
 	trace []Event
 
-	windows int // assignments that brought tasks to a stream thread so far
+	struck  map[[2]int]bool // PerCall: records (partition, offset) that have cost a lease
+	windows int             // assignments that brought tasks to a stream thread so far
 }
 
 // Run plays a scenario.
