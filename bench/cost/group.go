@@ -365,7 +365,9 @@ func groupColumns() []string {
 
 func groupCells() []cell {
 	dark := []string{"join: everything owned, s", "join: dark partition-s", "leave: everything owned, s", "leave: dark partition-s"}
+	commits := []string{"commits/s +", "p50, ms", "p99, ms", "broker CPU, us a commit"}
 	return []cell{
+		{"durable commits of 10 offsets, 16 groups", commits, durableCommits},
 		{"group, eager: 10 members, 100 partitions, an eleventh joins", dark, groupCell(eager, "eager", 10, 100)},
 		{"group, cooperative: 10 members, 100 partitions, an eleventh joins", dark, groupCell(cooperative, "cooperative", 10, 100)},
 		{"group, consumer: 10 members, 100 partitions, an eleventh joins", dark, groupCell(consumer, "consumer", 10, 100)},
