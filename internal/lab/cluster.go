@@ -205,7 +205,7 @@ func (c *cluster) commits(ctx context.Context, group, topic string) ([]commit, e
 	if err != nil {
 		return nil, fmt.Errorf("list offsets of %s: %w", offsetsTopic, err)
 	}
-	ends, err := c.admin.ListEndOffsets(ctx, offsetsTopic)
+	ends, err := c.admin.ListCommittedOffsets(ctx, offsetsTopic) // what was aborted was never committed
 	if err != nil {
 		return nil, fmt.Errorf("list offsets of %s: %w", offsetsTopic, err)
 	}
@@ -214,7 +214,7 @@ func (c *cluster) commits(ctx context.Context, group, topic string) ([]commit, e
 	if start >= end {
 		return nil, nil
 	}
-	reader, err := kgo.NewClient(kgo.SeedBrokers(strings.Split(c.bootstrap, ",")...), kgo.KeepControlRecords(), kgo.FetchMaxWait(100*time.Millisecond),
+	reader, err := kgo.NewClient(kgo.SeedBrokers(strings.Split(c.bootstrap, ",")...), kgo.KeepControlRecords(), kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.FetchMaxWait(100*time.Millisecond),
 		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{offsetsTopic: {p: kgo.NewOffset().At(start)}}))
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", offsetsTopic, err)

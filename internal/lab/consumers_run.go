@@ -350,7 +350,6 @@ func (g *gathering) facts(full *Scenario, events []cause.Event, commits []commit
 	f.At = g.trial.began
 	r := real{g.trial.began.Add(g.s.Zero), float64(g.scale)}
 	f.eventFacts(events, func(e cause.Event) float64 { return r.at(e.At) })
-	g.trial.commitFacts(f, r, commits)
 	f.Holds = consumerMetrics()
 	if g.c.own == nil { // another cluster does not say what its groups go through
 		f.Holds = slices.DeleteFunc(f.Holds, func(name string) bool {
@@ -362,6 +361,7 @@ func (g *gathering) facts(full *Scenario, events []cause.Event, commits []commit
 	for _, h := range g.holds {
 		f.Owners = append(f.Owners, Owner{r.at(h.at), h.member, h.partitions})
 	}
+	g.trial.commitFacts(f, r, commits)
 	n := 0
 	for _, s := range g.stopped {
 		if at := r.at(s.at); at >= 0 && at <= f.Length {

@@ -22,7 +22,8 @@ import (
 //	claim TEXT                  what the article says, in other words; may be repeated
 //	set NAME=VALUE ...          max.poll.interval.ms, commit.interval.ms, max.poll.records,
 //	                            session.timeout.ms, heartbeat.interval.ms,
-//	                            group.initial.rebalance.delay.ms, rebalance.protocol=eager
+//	                            group.initial.rebalance.delay.ms, rebalance.protocol=eager,
+//	                            processing.guarantee, transaction.timeout.ms
 //	partitions N
 //	member [N] [at=D] [kill=D] [close=D] [static=ID] [leaves]     N of them
 //	feed total=N [at=D] [every=D] [burst=N] [to=P,P,...]
@@ -38,7 +39,7 @@ import (
 //	for D                       length of the run from zero on
 //	scale N                     what --scaled divides by, default 10
 //	ci                          one of --set ci
-//	measure streams42|percall|consumers ...
+//	measure streams42|percall|kafka-streams|consumers ...
 //	consumers range|cooperative|consumer                          members are plain consumers (plain.go)
 //	predict METRIC V,V,...      a prediction by a rule, where no core makes it
 //	article METRIC [~]V,V,...   the article's numbers; ~: rounded there
@@ -193,6 +194,9 @@ func (p *parser) check() error {
 			}
 		}
 	}
+	if s.Exactly && (s.Measures(ColumnStreams42) || s.Measures(ColumnPerCall)) {
+		return errors.New("exactly-once is Kafka Streams' own: measure kafka-streams")
+	}
 	return p.checkPlain()
 }
 
@@ -220,6 +224,14 @@ func (p *parser) set(t string) error {
 			return millis(value, &s.Heartbeat)
 		case "group.initial.rebalance.delay.ms":
 			return millis(value, &s.JoinDelay)
+		case "transaction.timeout.ms":
+			return millis(value, &s.Txn)
+		case "processing.guarantee":
+			if value != "at_least_once" && value != "exactly_once_v2" {
+				return fmt.Errorf("processing.guarantee=%s: want at_least_once or exactly_once_v2", value)
+			}
+			s.Exactly = value == "exactly_once_v2"
+			return nil
 		case "metadata.max.age.ms":
 			return millis(value, &p.plain().MetadataAge)
 		case "group.consumer.heartbeat.interval.ms":
@@ -390,8 +402,8 @@ func (p *parser) cost(t string) error {
 
 func (p *parser) measure(t string) error {
 	for _, policy := range strings.Fields(t) {
-		if policy != ColumnStreams42 && policy != ColumnPerCall && policy != ColumnConsumers {
-			return fmt.Errorf("%q: want streams42, percall or consumers", policy)
+		if !slices.Contains([]string{ColumnStreams42, ColumnPerCall, ColumnStreams, ColumnConsumers}, policy) {
+			return fmt.Errorf("%q: want streams42, percall, kafka-streams or consumers", policy)
 		}
 		p.s.Measured = append(p.s.Measured, policy)
 	}

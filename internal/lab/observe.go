@@ -95,15 +95,15 @@ func (t *trial) facts(full *Scenario, events []cause.Event, seen []witnessed, st
 	if t.policy == ColumnStreams {
 		t.streamsFacts(f, r)
 	}
+	for _, o := range t.samples.owners {
+		f.Owners = append(f.Owners, Owner{r.at(o.at), o.member, o.partitions})
+	}
 	t.commitFacts(f, r, commits)
 	f.callFacts(r, seen)
 	for _, n := range t.samples.ns {
 		f.N = append(f.N, NValue{max(r.at(n.at), 0), n.member, n.n})
 	}
 	f.N = settle(f.N)
-	for _, o := range t.samples.owners {
-		f.Owners = append(f.Owners, Owner{r.at(o.at), o.member, o.partitions})
-	}
 	all := metricNames()
 	for _, name := range []string{"passes", "pass-most"} {
 		delete(all, name) // passes are not observed from outside
@@ -169,11 +169,16 @@ func (t *trial) groupFacts(f *Facts, r real, events []cause.Event, stats map[int
 }
 
 // commitFacts are read back from the log of commits. Offsets of one request
-// have one time.
+// have one time, and one owner as far as is known.
 func (t *trial) commitFacts(f *Facts, r real, commits []commit) {
 	latest := map[int32]int64{}
 	total := 0
-	var times []time.Time
+	type request struct {
+		at    time.Time
+		owner int
+	}
+	requests := map[request]bool{}
+	who := newOwnership(f.Owners)
 	end := t.began.Add(t.s.Zero + t.s.For).Truncate(time.Millisecond) // as coarse as the times of commits
 	for _, c := range commits {
 		at := r.at(c.at)
@@ -187,14 +192,12 @@ func (t *trial) commitFacts(f *Facts, r real, commits []commit) {
 		} else if at >= 0 {
 			f.Saved = append(f.Saved, Saved{at, total})
 		}
-		if at >= 0 && !slices.Contains(times, c.at) {
-			times = append(times, c.at)
+		if by := (request{c.at, who.of(int(c.partition), at)}); at >= 0 && !requests[by] {
+			requests[by] = true
+			f.Commits = append(f.Commits, at)
 		}
 	}
 	f.Committed = total
-	for _, at := range times {
-		f.Commits = append(f.Commits, r.at(at))
-	}
 	slices.Sort(f.Commits)
 }
 

@@ -57,6 +57,33 @@ func partitionsOf(stays []stay) int {
 	return stays[len(stays)-1].partition + 1
 }
 
+// ownership answers who has a partition, for times that never go back.
+type ownership struct {
+	left []Owner
+	who  map[int]int
+}
+
+func newOwnership(owners []Owner) *ownership {
+	left := slices.Clone(owners)
+	slices.SortStableFunc(left, func(a, b Owner) int { return cmp.Compare(a.At, b.At) })
+	return &ownership{left: left, who: map[int]int{}}
+}
+
+// of is the owner of a partition at a time, or the last that was; -1: nobody
+// ever was.
+func (o *ownership) of(partition int, at float64) int {
+	for len(o.left) > 0 && o.left[0].At <= at {
+		for _, p := range o.left[0].Partitions {
+			o.who[p] = o.left[0].Member
+		}
+		o.left = o.left[1:]
+	}
+	if m, ok := o.who[partition]; ok {
+		return m
+	}
+	return -1
+}
+
 // ownership draws who has which partition, a row each, a colour a member.
 func (c *canvas) ownership(f *Facts) {
 	stays := f.stays()

@@ -29,6 +29,8 @@ type Scenario struct {
 	Settings   loop.Settings
 	Session    time.Duration
 	Heartbeat  time.Duration
+	Exactly    bool          // processing.guarantee=exactly_once_v2
+	Txn        time.Duration // transaction.timeout.ms of exactly-once, default 10 s
 	JoinDelay  time.Duration // group.initial.rebalance.delay.ms of the broker
 	Eager      bool          // rebalance.protocol=eager
 	Partitions int
@@ -154,8 +156,13 @@ func (s *Scenario) feeds() []sim.Feed {
 
 // virtual is the scenario for package sim.
 func (s *Scenario) virtual(policy sim.Policy) sim.Scenario {
+	txn := time.Duration(0)
+	if s.Exactly {
+		txn = cmp.Or(s.Txn, 10*time.Second)
+	}
 	return sim.Scenario{
-		Name: s.Name, Policy: policy, Settings: s.Settings, Session: s.Session, Heartbeat: s.Heartbeat, JoinDelay: s.JoinDelay,
+		Transaction: txn,
+		Name:        s.Name, Policy: policy, Settings: s.Settings, Session: s.Session, Heartbeat: s.Heartbeat, JoinDelay: s.JoinDelay,
 		Partitions: s.Partitions, Members: s.Members, Feeds: s.feeds(), Latency: s.latency(), Costs: s.Costs,
 		For: s.Zero + s.For, HandOvers: s.HandOvers, Movable: s.Movable,
 		Parallel: s.Parallel, CallTimeout: s.CallTimeout, Drain: s.Drain, Trace: true,
@@ -175,9 +182,11 @@ func (s *Scenario) Scaled(k int) *Scenario {
 	set.PollTimeout = max(by(set.PollTimeout), 5*time.Millisecond)
 	c.Settings = set
 	c.Session, c.Heartbeat = by(cmp.Or(s.Session, 45*time.Second)), by(cmp.Or(s.Heartbeat, 3*time.Second))
+	c.Txn = by(cmp.Or(s.Txn, 10*time.Second))
 	c.JoinDelay, c.CallTimeout, c.Drain = by(s.JoinDelay), by(s.CallTimeout), by(cmp.Or(s.Drain, 30*time.Second))
 	c.Zero, c.For = by(s.Zero), by(s.For)
-	c.Costs.Start = 0 // measured members have their tasks when the run begins
+	c.Costs.Start = 0                                    // measured members have their tasks when the run begins
+	c.Costs.Record, c.Costs.Commit = time.Millisecond, 0 // those of the file are of the machine that was recorded
 	c.Costs.Settle = cmp.Or(by(s.Costs.Settle), 20*time.Millisecond)
 	c.Members = slices.Clone(s.Members)
 	for i := range c.Members {

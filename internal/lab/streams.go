@@ -27,7 +27,7 @@ const maxJVMs = 4
 // not, why.
 func (s *Scenario) OnStreams() error {
 	switch {
-	case !s.Measures(ColumnStreams42):
+	case !s.Measures(ColumnStreams42) && !s.Measures(ColumnStreams):
 		return errors.New("its Streams loop is predicted only")
 	case s.Eager:
 		return errors.New("Kafka Streams 4.2.0 has no eager protocol")
@@ -179,6 +179,9 @@ func (t *trial) streamsConfig(m *instance, dir string) []string {
 		"main.consumer.max.poll.records=" + strconv.Itoa(set.MaxPollRecords),
 		"main.consumer.session.timeout.ms=" + ms(session), "main.consumer.heartbeat.interval.ms=" + ms(beat),
 		"main.consumer.auto.offset.reset=earliest",
+	}
+	if t.s.Exactly {
+		out = append(out, "processing.guarantee=exactly_once_v2", "producer.transaction.timeout.ms="+ms(t.s.Txn))
 	}
 	if id := t.s.Threads[m.index]; id != "" {
 		out = append(out, "main.consumer.group.instance.id="+id)
