@@ -86,11 +86,20 @@ func (h *chronicle) held(who cause.Member) {
 // leave, and takes another one when it starts (KIP-1082; a thread of Kafka
 // Streams keeps it for its life): so a leave and a join of one id are the poll
 // clock.
-func (h *chronicle) whyJoin(who cause.Member, clocks cause.Clocks) why {
+func (h *chronicle) whyJoin(s *Shard, who cause.Member, clocks cause.Clocks) why {
 	w := why{cause: cause.MemberChange, confidence: cause.Stated, trigger: who, clocks: clocks, reason: "joined"}
-	l, back := h.lost.take(func(l lostMember) bool { return l.who.ID == who.ID })
+	i := h.lost.find(func(l lostMember) bool { return l.who.ID == who.ID })
+	if i < 0 {
+		return w
+	}
+	l := h.lost[i]
+	h.lost = slices.Delete(h.lost, i, i+1)
+	s.log(func(code int16) {
+		if code != 0 {
+			h.lost = slices.Insert(h.lost, i, l)
+		}
+	})
 	switch {
-	case !back:
 	case l.cause == cause.MemberChange:
 		w.cause, w.confidence = cause.PollClock, cause.Inferred
 		w.reason = "left and is back under the same member id, as a client is whose poll clock ran out"
@@ -99,6 +108,21 @@ func (h *chronicle) whyJoin(who cause.Member, clocks cause.Clocks) why {
 		w.reason = fmt.Sprintf("came back after the %s had fenced it", l.cause)
 	}
 	return w
+}
+
+// depart notes that somebody goes, which is about to be written, and why. When
+// that cannot be written it is still there.
+func (h *chronicle) depart(s *Shard, who cause.Member, by cause.Cause) {
+	var forgotten departed
+	if len(h.lost) == lostMax {
+		forgotten = slices.Clone(h.lost[:1])
+	}
+	h.lost.add(who, by)
+	s.log(func(code int16) {
+		if code != 0 {
+			h.lost = append(forgotten, h.lost[:len(h.lost)-1]...)
+		}
+	})
 }
 
 // lostMember was evicted. When its client comes back, that is no new cause.
@@ -120,9 +144,12 @@ func (d *departed) add(who cause.Member, by cause.Cause) {
 	*d = append(*d, lostMember{who, by})
 }
 
+// find gives the place of the one who went first, -1 when nobody did.
+func (d departed) find(is func(lostMember) bool) int { return slices.IndexFunc(d, is) }
+
 // take takes somebody out who is back.
 func (d *departed) take(is func(lostMember) bool) (lostMember, bool) {
-	i := slices.IndexFunc(*d, is)
+	i := d.find(is)
 	if i < 0 {
 		return lostMember{}, false
 	}

@@ -290,7 +290,7 @@ func (c *consumer) leaveClassic(leavers []kmsg.LeaveGroupRequestMember, codes []
 		w := c.blame(m, cause.MemberChange, cause.Stated, text(l.Reason))
 		if meaningOf(text(l.Reason)) == pollExpired {
 			w.cause = cause.PollClock
-			c.lost.add(m.named(), cause.PollClock)
+			c.depart(c.s, m.named(), cause.PollClock)
 		}
 		if len(gone) == 0 {
 			first = w

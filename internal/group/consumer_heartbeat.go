@@ -304,7 +304,7 @@ func (c *consumer) take(m *consumerMember, meta *memberMeta, isNew bool) (resubs
 	}
 	switch {
 	case bump && isNew:
-		c.bump(c.whyJoin(m.named(), c.clocks(m)))
+		c.bump(c.whyJoin(c.s, m.named(), c.clocks(m)))
 	case bump:
 		c.bump(c.whyChanged(m))
 	default:

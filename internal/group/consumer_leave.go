@@ -36,7 +36,7 @@ func (s *Shard) consumerLeave(req *kmsg.ConsumerGroupHeartbeatRequest) (*kmsg.Co
 		c.writeCurrent(m, &away)
 	} else {
 		w := c.whyLeave(m)
-		c.lost.add(m.named(), cause.MemberChange)
+		c.depart(c.s, m.named(), cause.MemberChange)
 		c.fence([]*consumerMember{m}, w)
 	}
 	resp := req.ResponseKind().(*kmsg.ConsumerGroupHeartbeatResponse)
@@ -71,7 +71,7 @@ func (c *consumer) fence(gone []*consumerMember, w why) {
 // expire is the end of a member's session.
 func (c *consumer) expire(m *consumerMember) {
 	w := c.whySilent(m)
-	c.lost.add(m.named(), cause.SessionClock)
+	c.depart(c.s, m.named(), cause.SessionClock)
 	c.fence([]*consumerMember{m}, w)
 }
 
@@ -80,7 +80,7 @@ func (c *consumer) expire(m *consumerMember) {
 func (c *consumer) loseRevoking(m *consumerMember) {
 	c.held(m.named())
 	w := c.blame(m, cause.PollClock, cause.Stated, "did not give up partitions within its rebalance timeout")
-	c.lost.add(m.named(), cause.PollClock)
+	c.depart(c.s, m.named(), cause.PollClock)
 	c.fence([]*consumerMember{m}, w)
 }
 
@@ -88,7 +88,7 @@ func (c *consumer) loseRevoking(m *consumerMember) {
 func (c *consumer) loseSilent(m *consumerMember, rule string) {
 	c.held(m.named())
 	w := c.blame(m, cause.PollClock, cause.Stated, rule)
-	c.lost.add(m.named(), cause.PollClock)
+	c.depart(c.s, m.named(), cause.PollClock)
 	c.fence([]*consumerMember{m}, w)
 }
 

@@ -402,7 +402,7 @@ func (t *streams) take(in arrival) {
 	standbys := t.replicas()
 	switch {
 	case isNew:
-		t.bump(in.look.hash, validated, standbys, t.whyJoin(m.named(), t.clocks(m)))
+		t.bump(in.look.hash, validated, standbys, t.whyJoin(t.s, m.named(), t.clocks(m)))
 	case changed:
 		t.bump(in.look.hash, validated, standbys, t.whyChanged(m))
 	case in.look.hash != t.hash || validated != t.validated:

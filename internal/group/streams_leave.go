@@ -25,7 +25,7 @@ func (s *Shard) streamsLeave(req *kmsg.StreamsGroupHeartbeatRequest) (*kmsg.Stre
 		t.shutdown = m.id
 	}
 	w := t.whyLeave(m)
-	t.lost.add(m.named(), cause.MemberChange)
+	t.depart(t.s, m.named(), cause.MemberChange)
 	t.fence(m, w)
 	resp := streamsResponse(req)
 	resp.MemberID, resp.MemberEpoch = req.MemberID, req.MemberEpoch
@@ -49,7 +49,7 @@ func (t *streams) fence(m *streamsMember, w why) {
 // expire is the end of a member's session.
 func (t *streams) expire(m *streamsMember) {
 	w := t.blame(m, cause.SessionClock, cause.Stated, "no heartbeat within the session timeout")
-	t.lost.add(m.named(), cause.SessionClock)
+	t.depart(t.s, m.named(), cause.SessionClock)
 	t.fence(m, w)
 }
 
@@ -58,6 +58,6 @@ func (t *streams) expire(m *streamsMember) {
 func (t *streams) loseRevoking(m *streamsMember) {
 	t.held(m.named())
 	w := t.blame(m, cause.PollClock, cause.Stated, "did not give up tasks within its rebalance timeout")
-	t.lost.add(m.named(), cause.PollClock)
+	t.depart(t.s, m.named(), cause.PollClock)
 	t.fence(m, w)
 }
