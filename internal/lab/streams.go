@@ -2,6 +2,7 @@ package lab
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -181,7 +182,7 @@ func (t *trial) streamsConfig(m *instance, dir string) []string {
 		"main.consumer.auto.offset.reset=earliest",
 	}
 	if t.s.Exactly {
-		out = append(out, "processing.guarantee=exactly_once_v2", "producer.transaction.timeout.ms="+ms(t.s.Txn))
+		out = append(out, "processing.guarantee=exactly_once_v2", "producer.transaction.timeout.ms="+ms(cmp.Or(t.s.Txn, 10*time.Second)))
 	}
 	if id := t.s.Threads[m.index]; id != "" {
 		out = append(out, "main.consumer.group.instance.id="+id)
