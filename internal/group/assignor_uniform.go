@@ -30,7 +30,7 @@ type uniform struct {
 	load    []int32 // partitions of each member
 	changed []bool  // members that have not exactly what they had
 
-	readers [][]int32 // members of each topic, nil when all read all
+	readers [][]int32   // members of each topic, nil when all read all
 	queue   readerQueue // of the readers of one topic
 }
 

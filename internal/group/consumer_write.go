@@ -26,6 +26,9 @@ func (c *consumer) setMeta(m *consumerMember, meta *memberMeta) {
 		delete(c.static, *i)
 	}
 	m.meta, m.known = meta, true
+	if c.members[m.id] == nil {
+		c.s.crowd++
+	}
 	c.members[m.id] = m
 	if meta.instance != nil {
 		c.static[*meta.instance] = m

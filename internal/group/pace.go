@@ -52,8 +52,9 @@ func (s *Shard) spread(p pace, d time.Duration) time.Duration {
 	return d - time.Duration(s.rng.Int64N(int64(d/10))).Truncate(time.Millisecond)
 }
 
-// Crowd counts the members of the newer protocols, as they were a second ago at
-// most. The shell tells the other shards (Request.Elsewhere).
+// Crowd counts the members of the newer protocols: those that came count at
+// once, those that went after a second. The shell tells the other shards
+// (Request.Elsewhere).
 func (s *Shard) Crowd() int {
 	if age := s.now.Sub(s.counted); age < 0 || age >= crowdAge {
 		s.counted, s.crowd = s.now, 0

@@ -23,6 +23,9 @@ func (t *streams) writeMeta(m *streamsMember, meta *streamsMeta) {
 // setMeta makes somebody a member, or changes what is known of it.
 func (t *streams) setMeta(m *streamsMember, meta *streamsMeta) {
 	t.holds.add(m, -1)
+	if t.members[m.id] == nil {
+		t.s.crowd++
+	}
 	m.meta, t.members[m.id] = meta, m
 	t.holds.add(m, 1)
 }
