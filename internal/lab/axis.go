@@ -27,6 +27,8 @@ func columnName(f *Facts) string {
 		return "measured, Streams loop"
 	case ColumnPerCall:
 		return "measured, per call"
+	case ColumnReplayed:
+		return "predicted for the hand-overs of that run"
 	case ColumnStreams:
 		return "Kafka Streams 4.2.0, measured"
 	case ColumnConsumers:
@@ -53,6 +55,7 @@ func (t *Table) strips() []strip {
 	}
 	add(t.facts(ColumnPredicted, ColumnStreams42))
 	add(t.facts(ColumnStreams42, ""))
+	add(t.facts(ColumnReplayed, ""))
 	add(t.facts(ColumnStreams, ""))
 	add(t.facts(ColumnRecorded, ""))
 	percall := t.facts(ColumnPerCall, "")

@@ -48,6 +48,9 @@ func (t *Table) columns() []string {
 		return []string{ColumnArticle, ColumnPredicted, ColumnConsumers, ColumnRecorded}
 	}
 	out := []string{ColumnArticle, ColumnPredicted, ColumnStreams42, ColumnPerCall}
+	if t.facts(ColumnReplayed, "") != nil {
+		out = append(out, ColumnReplayed)
+	}
 	if t.facts(ColumnStreams, "") != nil {
 		out = append(out, ColumnStreams)
 	}
@@ -59,14 +62,14 @@ func (t *Table) heads() []string {
 	out := []string{""}
 	for _, c := range t.columns() {
 		out = append(out, map[string]string{ColumnArticle: "article", ColumnPredicted: "predicted", ColumnStreams42: "Streams loop",
-			ColumnPerCall: "per call", ColumnStreams: "Kafka Streams, now", ColumnConsumers: "consumers, now", ColumnRecorded: "Kafka 4.2.0"}[c])
+			ColumnPerCall: "per call", ColumnReplayed: "for its windows", ColumnStreams: "Kafka Streams, now", ColumnConsumers: "consumers, now", ColumnRecorded: "Kafka 4.2.0"}[c])
 	}
 	return out
 }
 
 // measured says whether a column is of runs on this machine.
 func measured(column string) bool {
-	return column != ColumnArticle && column != ColumnPredicted && column != ColumnRecorded
+	return !slices.Contains([]string{ColumnArticle, ColumnPredicted, ColumnReplayed, ColumnRecorded}, column)
 }
 
 // usual are the metrics that a table shows when there is nothing else.
@@ -94,7 +97,10 @@ func Compare(s *Scenario, facts ...*Facts) *Table {
 	} else {
 		add(usual()...)
 	}
-	if t.facts(ColumnStreams, "") != nil {
+	if live := t.facts(ColumnStreams, ""); live != nil {
+		if slices.ContainsFunc(live.Windows, func(polls [][]int) bool { return len(polls) > 0 }) {
+			t.Facts = append(t.Facts, s.replay(live))
+		}
 		for _, name := range []string{"gaps", "n"} {
 			if !slices.Contains(names, name) {
 				t.live = append(t.live, name)
@@ -125,6 +131,9 @@ func (t *Table) facts(column, policy string) *Facts {
 // predicted is the prediction that a column is held against.
 func (t *Table) predicted(column string) *Facts {
 	policy := ColumnStreams42
+	if again := t.facts(ColumnReplayed, ""); again != nil && (column == ColumnStreams || column == ColumnReplayed) {
+		return again
+	}
 	if t.Scenario.Plain != nil {
 		return t.facts(ColumnPredicted, ColumnConsumers)
 	}
@@ -167,7 +176,7 @@ func (t *Table) cell(m *Metric, column string) Cell {
 			return c
 		}
 		e.Values = v
-		if f := t.facts(column, ""); f != nil && f.Scale > 1 && column != ColumnPredicted {
+		if f := t.facts(column, ""); f != nil && f.Scale > 1 && measured(column) {
 			slack = t.slack(f)
 		}
 	}
@@ -180,7 +189,7 @@ func (t *Table) cell(m *Metric, column string) Cell {
 		c.Text = "about " + c.Text
 	}
 	c.State = Shown
-	if !known || column == ColumnPredicted {
+	if !known || column == ColumnPredicted || column == ColumnReplayed {
 		return c
 	}
 	e2 := Expect{Values: e.Values, Approx: e.Approx}
@@ -266,7 +275,7 @@ func (t *Table) value(m *Metric, column string) ([]float64, bool) {
 		}
 	}
 	f := t.facts(column, "")
-	if column == ColumnPredicted {
+	if column == ColumnPredicted || column == ColumnReplayed {
 		f = t.predicted(column)
 	}
 	if f == nil {

@@ -43,6 +43,10 @@ type Facts struct {
 	Fed      int       `json:"fed,omitempty"`      // records of the scenario
 	Newcomer *Newcomer `json:"newcomer,omitempty"` // the last member to come, when it is not there from the beginning
 
+	// Windows are, of Kafka Streams, from one assignment to the next, the
+	// partitions that each poll brought the first records of.
+	Windows [][][]int `json:"windows,omitempty"`
+
 	// Given are metrics that come from a rule or from a recording's own table
 	// instead of events.
 	Given map[string][]float64 `json:"given,omitempty"`

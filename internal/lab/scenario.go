@@ -100,6 +100,7 @@ const (
 	ColumnStreams42 = "streams42"
 	ColumnPerCall   = "percall"
 	ColumnStreams   = "kafka-streams" // Kafka Streams 4.2.0, measured
+	ColumnReplayed  = "replayed"      // predicted for the hand-overs that Kafka Streams had when it was measured
 	ColumnConsumers = "consumers"     // plain consumers
 	ColumnRecorded  = "recorded"
 )

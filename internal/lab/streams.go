@@ -18,6 +18,7 @@ import (
 
 	"github.com/rondo-streams/rondo"
 	"github.com/rondo-streams/rondo/cause"
+	"github.com/rondo-streams/rondo/internal/sim"
 )
 
 // maxJVMs is how many members a scenario may have on Kafka Streams: each is a
@@ -73,6 +74,30 @@ type streamsLog struct {
 	checks  int         // times that the commit clock ran out, with or without something to commit
 	fenced  []time.Time // the thread found out that its tasks are others'
 	expired []time.Time // the poll clock ran out
+	windows [][][]int   // from one assignment to the next: the partitions that each poll brought the first records of
+}
+
+// fetched takes the end of the log line of a poll: "3 records from partitions
+// [in-0, in-2]". The first window begins with the first records.
+func (s *streamsLog) fetched(text string) {
+	_, list, ok := strings.Cut(text, "[")
+	if !ok {
+		return
+	}
+	if len(s.windows) == 0 {
+		s.windows = make([][][]int, 1)
+	}
+	window := &s.windows[len(s.windows)-1]
+	var fresh []int
+	for _, name := range strings.FieldsFunc(list, func(r rune) bool { return r == ',' || r == ' ' || r == ']' }) {
+		p, err := strconv.ParseUint(name[strings.LastIndexByte(name, '-')+1:], 10, 31)
+		if err == nil && !slices.ContainsFunc(*window, func(poll []int) bool { return slices.Contains(poll, int(p)) }) {
+			fresh = append(fresh, int(p))
+		}
+	}
+	if slices.Sort(fresh); len(fresh) > 0 {
+		*window = append(*window, fresh)
+	}
 }
 
 // hear takes a line of the log. Lines that tell nothing are passed over.
@@ -104,7 +129,11 @@ func (s *streamsLog) hear(line string) {
 		if strings.Contains(text, "Committing all active tasks") {
 			s.checks++
 		}
+		if _, rest, ok := strings.Cut(text, " and fetched "); ok {
+			s.fetched(rest)
+		}
 		if strings.Contains(text, "Detected that the thread is being fenced") {
+			s.windows = append(s.windows, nil)
 			s.fenced = append(s.fenced, at)
 		}
 	case "ConsumerCoordinator":
@@ -339,4 +368,31 @@ func (t *trial) streamsFacts(f *Facts, r real) {
 		m.jvm.mu.Unlock()
 	}
 	slices.Sort(f.Evicted)
+	if only := t.members[0].jvm; len(t.members) == 1 {
+		only.mu.Lock()
+		f.Windows = slices.Clone(only.seen.windows)
+		only.mu.Unlock()
+	}
+}
+
+// replay predicts a run of Kafka Streams again, with the hand-overs that it
+// had: which tasks were back for which poll is a race between two threads, and
+// the model takes its outcome from outside. Everything else is predicted.
+func (s *Scenario) replay(ran *Facts) *Facts {
+	again := *s
+	again.HandOvers = nil
+	for _, polls := range ran.Windows {
+		h := sim.HandOver{}
+		seen := 0
+		for _, p := range polls {
+			seen += len(p)
+		}
+		if len(polls) > 1 || seen < s.Partitions {
+			h.Ready = polls
+		}
+		again.HandOvers = append(again.HandOvers, h)
+	}
+	f := Predict(&again, sim.Streams42, ran.Scale)
+	f.Column = ColumnReplayed
+	return f
 }

@@ -3,6 +3,7 @@ package lab
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -19,6 +20,9 @@ func TestStreamsLog(t *testing.T) {
 1796077001000 StreamThread stream-thread [m0-StreamThread-1] Committing all active tasks [] and standby tasks [] since 3001ms has elapsed (commit interval is 3000ms)
 1796077001100 StreamThread stream-thread [m0-StreamThread-1] Processing tasks with 2 iterations.
 1796077001100 StreamThread stream-thread [m0-StreamThread-1] Processed 2 records with 2 iterations; invoking punctuators if necessary
+1796077001200 StreamThread stream-thread [m0-StreamThread-1] Main Consumer poll completed in 4 ms and fetched 20 records from partitions [lab-a-in-0]
+1796077001300 StreamThread stream-thread [m0-StreamThread-1] Main Consumer poll completed in 4 ms and fetched 0 records from partitions []
+1796077001400 StreamThread stream-thread [m0-StreamThread-1] Main Consumer poll completed in 4 ms and fetched 40 records from partitions [lab-a-in-2, lab-a-in-0, lab-a-in-x]
 1796077004005 ConsumerCoordinator [Consumer clientId=m0-StreamThread-1-consumer, groupId=g] consumer poll timeout has expired. This means the time between subsequent calls to poll() was longer than the configured max.poll.interval.ms
 1796077004500 StreamThread stream-thread [m0-StreamThread-1] Detected that the thread is being fenced. This implies that this thread missed a rebalance and dropped out of the consumer group. Will close out all assigned tasks and rejoin the consumer group.
 not a line of the log
@@ -35,6 +39,9 @@ not a line of the log
 	}
 	if len(s.expired) != 1 || !s.expired[0].Equal(time.UnixMilli(1796077004005)) || len(s.fenced) != 1 || !s.fenced[0].Equal(time.UnixMilli(1796077004500)) {
 		t.Errorf("the poll clock ran out at %v, found out at %v", s.expired, s.fenced)
+	}
+	if got := fmt.Sprint(s.windows); got != "[[[0] [2]] []]" {
+		t.Errorf("windows %s", got)
 	}
 	stats := s.stats("in")
 	if th := stats.Threads[0]; th.N != 2 || len(th.Tasks) != 1 || th.Tasks[0].Partitions[0].Partition != 1 || len(stats.Evictions) != 1 {
@@ -82,5 +89,26 @@ func TestStreamsColumn(t *testing.T) {
 	with := Compare(s, Predict(s, sim.Streams42, 1), &Facts{Column: ColumnStreams, Scenario: "quick", Scale: 10, Length: 12, Records: 7, Distinct: 2, Evicted: []float64{1}})
 	if strings.Contains(without, "Kafka Streams, now") || !strings.Contains(with.Text(), "7 [2]") || !strings.Contains(with.Text(), "1 (!)") {
 		t.Errorf("without:\n%s\nwith:\n%s", without, with.Text())
+	}
+}
+
+// TestReplay holds a run of Kafka Streams against the prediction for the
+// windows that it had, not for others.
+func TestReplay(t *testing.T) {
+	all, err := Find("gap-72")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := *all[0]
+	live := Predict(&s, sim.Streams42, 1) // what the article saw: one task alone in the third window
+	live.Column, live.Policy, live.Windows = ColumnStreams, "", [][][]int{{{0, 1, 2}}, {{0, 1, 2}}, {{0}, {1, 2}}, {{0, 1, 2}}, {}}
+	s.HandOvers, s.Article, s.Because = nil, nil, nil
+	table := Compare(&s, Predict(&s, sim.Streams42, 1), live)
+	if text := table.Text(); !strings.Contains(text, "for its windows") || len(table.Differences()) > 0 {
+		t.Errorf("%v\n%s", table.Differences(), text)
+	}
+	live.Windows = nil
+	if table := Compare(&s, Predict(&s, sim.Streams42, 1), live); len(table.Differences()) == 0 {
+		t.Errorf("without its windows the run differs, and nothing shows it:\n%s", table.Text())
 	}
 }
