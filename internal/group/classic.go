@@ -58,7 +58,10 @@ type classic struct {
 	story *story         // of the rebalance that goes on
 	fell  []cause.Member // lost their place just before it began
 	last  *cause.Event   // the one before it
-	lost  departed       // who was evicted and has not come back, oldest first
+	// unwritten: it comes from the consumer protocol, and that may yet be taken back.
+	unwritten bool
+	untold    []cause.Event // meanwhile
+	lost      departed      // who was evicted and has not come back, oldest first
 }
 
 // offer is one protocol that a member offers, with its metadata for it.

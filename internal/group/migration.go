@@ -214,7 +214,7 @@ func (c *consumer) downgrade(gone []*consumerMember, w *why) {
 	s, g := c.s, c.g
 	records := c.tombstones()
 	now := newClassic(s, g)
-	now.generation, now.protocolType, now.phase = c.epoch, consumerType, stable
+	now.generation, now.protocolType, now.phase, now.unwritten = c.epoch, consumerType, stable, true
 	for _, m := range c.sorted() {
 		c.stopAlarms(m)
 		if slices.Contains(gone, m) {
@@ -239,12 +239,13 @@ func (c *consumer) downgrade(gone []*consumerMember, w *why) {
 		if code != 0 {
 			now.unload(appendError(code))
 			g.members = c
-			for _, m := range c.members {
+			for _, m := range c.sorted() {
 				c.restart(m)
 				c.armPatience(m)
 			}
 			return
 		}
+		now.written()
 		if w != nil && now.phase == stable && g.members == membership(now) {
 			now.prepare(*w)
 		}

@@ -14,22 +14,26 @@ import (
 	"github.com/rondo-streams/rondo/cause"
 )
 
-// TestMixedSimulation plays random worlds of clients of both protocols in one
-// group: they join, move on, commit, fall silent, die, leave, come back with
-// the other protocol; topics appear, grow and go; the log is slow and fails,
-// and the coordinator is killed. Checkers watch all the time:
+// TestMixedSimulation plays random worlds of clients of all three protocols in
+// one group: they join, move on, commit, fall silent, die, leave, come back with
+// another protocol, of which streams needs the group to be empty; topics appear,
+// grow and go; applications of streams come with older and newer topologies; the
+// empty group is deleted; the log is slow and fails; the coordinator is killed, or
+// moves: one shard is unloaded and another reads the log. Checkers watch all the
+// time:
 //
 //   - two clients that could both commit never own one partition,
 //   - a committed offset is never older than one that was acknowledged,
 //   - every change of a generation or an epoch has exactly one cause,
 //   - when the world calms down, every partition has its owner and nobody waits,
-//   - the log replayed gives the state that the coordinator had.
+//   - the log replayed gives the state that the coordinator had, and every answer
+//     that it gives.
 func TestMixedSimulation(t *testing.T) {
 	if *simSeed >= 0 {
 		simulateMixed(t, uint64(*simSeed), true)
 		return
 	}
-	for seed := range *simSeeds / 5 {
+	for seed := range worlds(40) {
 		if simulateMixed(t, uint64(seed), false); t.Failed() {
 			t.Fatalf("seed %d: go test ./internal/group -run MixedSimulation -seed %d -v", seed, seed)
 		}
@@ -48,6 +52,7 @@ type mixed struct {
 	s       *Shard
 	cfg     Config
 	life    int // of the coordinator
+	cuts    int // how often all connections broke
 	durable []Record
 	pend    []Output
 	flying  []Output
@@ -60,7 +65,11 @@ type mixed struct {
 	version int64
 	sent    map[partition]int64
 	acked   map[partition]int64
+	erasing int // requests to delete the group that are under way
+	erased  int // grows when such a request leaves, and when its answer comes
 	events  []cause.Event
+	bumps   bumps
+	streams bool // the fashion: what most clients are
 }
 
 func simulateMixed(t *testing.T, seed uint64, loud bool) {
@@ -69,8 +78,12 @@ func simulateMixed(t *testing.T, seed uint64, loud bool) {
 		t: t, rng: rand.New(rand.NewPCG(seed, 43)), loud: loud, now: start, start: start,
 		asked: map[uint64]func(kmsg.Response){}, topics: map[string]int32{"t": 5, "u": 2}, born: map[string]byte{},
 		acked: map[partition]int64{}, sent: map[partition]int64{},
-		cfg: Config{InitialRebalanceDelay: -1, OffsetsRetention: time.Hour, ConsumerSession: 10 * time.Second},
+		cfg: Config{InitialRebalanceDelay: -1, OffsetsRetention: time.Hour, ConsumerSession: 10 * time.Second, StreamsSession: 10 * time.Second, StreamsDelay: -1},
 	}
+	if w.rng.IntN(4) == 0 {
+		w.cfg.StreamsDelay = 3 * time.Second
+	}
+	w.streams = w.rng.IntN(2) == 0
 	if w.rng.IntN(3) == 0 {
 		w.cfg.Assignors = []string{"range", "uniform"}
 	}
@@ -79,7 +92,7 @@ func simulateMixed(t *testing.T, seed uint64, loud bool) {
 	w.step(w.metadata())
 	w.step(Loaded{})
 	for i := range 1 + w.rng.IntN(4) {
-		p := &peer{w: w, name: fmt.Sprintf("%c", 'a'+i), classic: w.rng.IntN(3) == 0}
+		p := &peer{w: w, name: fmt.Sprintf("%c", 'a'+i), classic: w.rng.IntN(3) == 0, streams: w.streams}
 		if w.rng.IntN(3) == 0 {
 			p.instance = kmsg.StringPtr("i" + p.name)
 		}
@@ -89,7 +102,7 @@ func simulateMixed(t *testing.T, seed uint64, loud bool) {
 	for at := time.Duration(0); at < 4*time.Minute; at += w.upTo(20 * time.Second) {
 		w.after(at, w.fault)
 	}
-	w.after(4*time.Minute, func() { w.calm = true })
+	w.after(4*time.Minute, w.calmDown)
 	for _, p := range w.peers {
 		w.after(4*time.Minute+w.upTo(10*time.Second), p.boot)
 	}
@@ -152,9 +165,9 @@ func (w *mixed) step(in Input) {
 			continue
 		}
 		delete(w.asked, r.Token)
-		life := w.life
+		cuts := w.cuts
 		w.after(w.upTo(20*time.Millisecond), func() {
-			if life != w.life {
+			if cuts != w.cuts {
 				answer(nil)
 				return
 			}
@@ -169,6 +182,7 @@ func (w *mixed) step(in Input) {
 		w.pend = append(w.pend, out)
 		w.append()
 	}
+	w.makeTopics(out.Topics)
 	w.checkShape()
 }
 
@@ -195,6 +209,7 @@ func (w *mixed) append() {
 		} else {
 			for _, o := range flight {
 				w.durable = append(w.durable, o.Records...)
+				w.bumps.landed(w.t, o.Records)
 			}
 			w.step(Appended{Seq: flight[len(flight)-1].Seq})
 		}
@@ -208,7 +223,7 @@ func (w *mixed) fault() {
 		return
 	}
 	p := w.peers[w.rng.IntN(len(w.peers))]
-	switch w.rng.IntN(9) {
+	switch w.rng.IntN(12) {
 	case 0:
 		p.die()
 		w.after(w.upTo(time.Minute), p.boot)
@@ -221,6 +236,10 @@ func (w *mixed) fault() {
 	case 4:
 		p.both = !p.both
 		p.changed = true
+		if p.streams { // another version of the application
+			p.leave()
+			w.after(w.upTo(5*time.Second), p.boot)
+		}
 	case 5:
 		if w.topics["u"] == 0 {
 			w.born["u"]++
@@ -240,9 +259,20 @@ func (w *mixed) fault() {
 		p.classic = !p.classic
 		w.after(w.upTo(5*time.Second), p.boot)
 	case 8:
-		if w.rng.IntN(2) == 0 {
+		switch w.rng.IntN(4) {
+		case 0:
 			w.crash()
+		case 1:
+			w.move()
 		}
+	case 9: // somebody has the wrong client
+		p.leave()
+		p.streams = !p.streams
+		w.after(w.upTo(5*time.Second), p.boot)
+	case 10:
+		w.changeFashion()
+	case 11:
+		w.erase()
 	}
 }
 
@@ -254,15 +284,15 @@ func (w *mixed) tellClassic() {
 	}
 }
 
-// crash kills the coordinator and starts it again from its log.
+// crash kills the coordinator, and starts it again from its log. What was being
+// written may be there or not; nobody has heard of it.
 func (w *mixed) crash() {
 	w.say("the coordinator is killed")
-	w.checkEvents()
-	w.life++
+	w.cuts++
+	w.bumps.check(w.t, w.events, 1)
 	asked := w.asked
-	w.asked, w.flying, w.pend, w.events = map[uint64]func(kmsg.Response){}, nil, nil, nil
-	w.s = w.replayed()
-	w.step(Loaded{})
+	w.asked = map[uint64]func(kmsg.Response){}
+	w.begin(w.rng.IntN(2) == 0)
 	tokens := make([]uint64, 0, len(asked))
 	for token := range asked {
 		tokens = append(tokens, token)
@@ -271,6 +301,40 @@ func (w *mixed) crash() {
 	for _, token := range tokens { // their connections break
 		w.after(w.upTo(100*time.Millisecond), func() { asked[token](nil) })
 	}
+}
+
+// move lets another coordinator take over: everybody is told, what is being
+// written still lands, and then the log is read.
+func (w *mixed) move() {
+	w.say("the coordinator moves")
+	w.step(Unload{})
+	if len(w.asked) > 0 {
+		w.t.Errorf("%d requests are parked with a coordinator that is unloaded", len(w.asked))
+	}
+	if at, ticks := w.s.Next(); ticks {
+		w.t.Errorf("a coordinator that is unloaded wakes up at %s", at)
+	}
+	w.bumps.check(w.t, w.events, 0)
+	w.begin(w.rng.IntN(10) > 0)
+}
+
+// begin is a new life of the coordinator.
+func (w *mixed) begin(lands bool) {
+	w.checkEvents()
+	if lands {
+		for _, o := range w.flying {
+			w.durable = append(w.durable, o.Records...)
+		}
+	}
+	w.life++
+	life := w.life
+	w.flying, w.pend, w.events, w.bumps = nil, nil, nil, nil
+	w.s = w.replayed()
+	w.after(w.upTo(300*time.Millisecond), func() {
+		if life == w.life {
+			w.step(Loaded{})
+		}
+	})
 }
 
 func (w *mixed) replayed() *Shard {
@@ -286,6 +350,12 @@ func (w *mixed) replayed() *Shard {
 
 // checkShape: the parts of a consumer group agree with each other.
 func (w *mixed) checkShape() {
+	if w.s.phase != running {
+		return
+	}
+	if t, ok := streamsOf(w.s.groups["g"]); ok {
+		checkStreams(w.t, t)
+	}
 	c, ok := consumerOf(w.s.groups["g"])
 	if !ok {
 		return
@@ -338,16 +408,14 @@ func (w *mixed) checkShape() {
 func (w *mixed) checkEvents() {
 	slices.SortStableFunc(w.events, func(a, b cause.Event) int { return a.At.Compare(b.At) })
 	for i, e := range w.events {
-		if e.To != e.From+1 || e.Cause < cause.SessionClock || e.Cause > cause.PartitionChange {
+		first := e.Protocol == "streams" && e.From == 0 && e.To == 2
+		if e.To != e.From+1 && !first || e.Cause < cause.SessionClock || e.Cause > cause.PartitionChange {
 			w.t.Errorf("an event that is none: %v", e)
 		}
 		if i == 0 || e.From == 0 {
 			continue
 		}
-		// The generations of a group that could not become classic are in
-		// nobody's memory.
-		before := w.events[i-1]
-		if tookBack := before.Protocol == "classic" && e.Protocol == "consumer"; e.From != before.To && !tookBack {
+		if before := w.events[i-1]; e.From != before.To {
 			w.t.Errorf("event from %d follows one to %d", e.From, w.events[i-1].To)
 		}
 	}
@@ -358,12 +426,17 @@ func (w *mixed) checkSettled() {
 	if w.t.Failed() || g == nil {
 		return
 	}
-	if g.members.state() != "Stable" {
-		w.t.Errorf("the group has not settled: it is %s", g.members.state())
+	if g.members.state() != "Stable" || (g.members.kind() == "streams") != w.streams {
+		w.t.Errorf("the group has not settled: it is %s, %s", g.members.kind(), g.members.state())
+	}
+	w.bumps.check(w.t, w.events, 0)
+	readsU := slices.ContainsFunc(w.peers, func(p *peer) bool { return p.epoch > 0 && p.both })
+	if t, ok := streamsOf(g); ok {
+		readsU = t.topology.epoch == 1
 	}
 	read := map[partition]string{}
 	for _, p := range w.peers {
-		if p.epoch <= 0 && (p.classic || w.cfg.Migration != "downgrade") {
+		if p.epoch <= 0 && (p.classic || p.streams || w.cfg.Migration != "downgrade") {
 			w.t.Errorf("%s is not in the group", p.name)
 		}
 		for tp := range p.positions {
@@ -374,7 +447,7 @@ func (w *mixed) checkSettled() {
 		}
 	}
 	for _, topic := range []string{"t", "u"} {
-		wanted := slices.ContainsFunc(w.peers, func(p *peer) bool { return p.epoch > 0 && (topic == "t" || p.both) })
+		wanted := readsU || topic == "t" && slices.ContainsFunc(w.peers, func(p *peer) bool { return p.epoch > 0 })
 		for n := range w.topics[topic] {
 			if tp := (partition{topic, n}); wanted != (read[tp] != "") {
 				w.t.Errorf("%s-%d is wanted: %v, read by %q", topic, n, wanted, read[tp])
@@ -399,9 +472,7 @@ func (w *mixed) checkOwner(p *peer, tp partition) {
 		if _, has := o.positions[tp]; !has || o == p || !o.up {
 			continue
 		}
-		g := w.s.groups["g"]
-		check := commitCheck{o.id, o.instance, o.epoch, false, 9}
-		if g != nil && g.members.checkCommit(check) == 0 {
+		if w.mayCommit(o, tp) {
 			w.t.Errorf("%s-%d goes to %s while %s could commit it", tp.topic, tp.index, p.name, o.name)
 		}
 	}

@@ -10,12 +10,13 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// peer is a well-behaved client of either protocol in a random world of both.
+// peer is a well-behaved client of one of the protocols in a random world of all.
 type peer struct {
 	w        *mixed
 	name     string
 	instance *string
 	classic  bool
+	streams  bool // a streams thread, whatever classic says
 	both     bool // reads topic u as well
 
 	life        int // of the process and its membership: answers to earlier ones are lost
@@ -26,6 +27,7 @@ type peer struct {
 	waiting     bool // for an answer
 	full        bool // the next heartbeat says everything
 	changed     bool // its subscription is news
+	standby     taskSet
 	synced      bool // classic: has its assignment
 	positions   map[partition]int64
 	pausedUntil time.Time
@@ -45,7 +47,7 @@ func (p *peer) boot() {
 	}
 	p.up, p.waiting, p.synced = true, false, false
 	p.life++
-	if p.classic {
+	if p.speaksClassic() {
 		p.id, p.epoch = "", -1
 	} else {
 		if p.id = fmt.Sprint(p.name, p.starts); p.w.rng.IntN(3) > 0 || p.starts == 0 {
@@ -54,7 +56,7 @@ func (p *peer) boot() {
 		}
 		p.epoch, p.full = 0, true
 	}
-	p.w.say("%s starts as %s, classic %v, both %v", p.name, p.id, p.classic, p.both)
+	p.w.say("%s starts as %s, %s, both %v", p.name, p.id, p.speaks(), p.both)
 	p.beats(p.life)
 }
 
@@ -68,7 +70,9 @@ func (p *peer) leave() {
 		return
 	}
 	p.w.say("%s leaves", p.name)
-	if p.classic {
+	if p.streams {
+		p.leaveStreams()
+	} else if p.classic {
 		req := kmsg.NewPtrLeaveGroupRequest()
 		req.Version, req.Group = 5, "g"
 		req.Members = []kmsg.LeaveGroupRequestMember{{MemberID: p.id, InstanceID: p.instance}}
@@ -117,9 +121,12 @@ func (p *peer) beats(life int) {
 	if p.waiting || p.w.now.Before(p.pausedUntil) {
 		return
 	}
-	if p.classic {
+	switch {
+	case p.streams:
+		p.beatStreams()
+	case p.classic:
 		p.beatClassic()
-	} else {
+	default:
 		p.beat()
 	}
 	if p.epoch > 0 {
@@ -212,9 +219,12 @@ func (p *peer) fetch(tp partition) {
 	g.Group, g.MemberEpoch = "g", -1
 	g.Topics = []kmsg.OffsetFetchRequestGroupTopic{{Topic: tp.topic, Partitions: []int32{tp.index}}}
 	req.Groups = append(req.Groups, g)
-	floor := p.w.acked[tp]
+	floor, erased := p.w.acked[tp], p.w.erased
 	p.send(req, func(kr kmsg.Response) {
 		if kr == nil || tp.topic == "u" { // whose offsets go with it
+			return
+		}
+		if erased != p.w.erased || p.w.erasing > 0 {
 			return
 		}
 		for _, t := range kr.(*kmsg.OffsetFetchResponse).Groups[0].Topics {
@@ -237,8 +247,9 @@ func (p *peer) commit() {
 		t.Partitions = []kmsg.OffsetCommitRequestTopicPartition{{Partition: tp.index, Offset: said[tp]}}
 		req.Topics = append(req.Topics, t)
 	}
+	erased := p.w.erased
 	p.send(req, func(kr kmsg.Response) {
-		if kr == nil {
+		if kr == nil || erased != p.w.erased {
 			return
 		}
 		for _, t := range kr.(*kmsg.OffsetCommitResponse).Topics {

@@ -121,7 +121,19 @@ func (c *classic) closeStory() {
 	}
 	st.event.Took, st.event.Members = c.s.now.Sub(st.event.At), len(c.members)
 	c.last = &st.event
+	if c.unwritten {
+		c.untold = append(c.untold, st.event)
+		return
+	}
 	c.s.out.Events = append(c.s.out.Events, st.event)
+}
+
+// written ends the time in which a group that has just become classic may be taken
+// back, and what has happened in it with it.
+func (c *classic) written() {
+	c.unwritten = false
+	c.s.out.Events = append(c.s.out.Events, c.untold...)
+	c.untold = nil
 }
 
 // previous is the rebalance that a consequence belongs to.

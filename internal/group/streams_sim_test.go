@@ -17,12 +17,12 @@ import (
 // TestStreamsSimulation plays random worlds of streams threads in one group:
 // they join, give tasks up at once or late, commit, fall silent, leave, come
 // back under the same id or another; topics grow and go, the number of standbys
-// changes, answers get lost, the log is slow and fails, and the coordinator is
-// killed. Checkers watch after every step:
+// changes, answers get lost, the log is slow and fails, the coordinator is killed,
+// or moves. Checkers watch after every step:
 //
 //   - an active task is with one member, and a process has a task in one role,
 //   - two threads that think they run a task can never both commit for it,
-//   - every change of an epoch has exactly one cause,
+//   - every change of an epoch has exactly one cause, which is told once it is durable,
 //   - the log replayed gives the state that the coordinator had,
 //   - when the world calms down, every task runs once, copies of state are on
 //     other processes, and nobody waits.
@@ -31,7 +31,7 @@ func TestStreamsSimulation(t *testing.T) {
 		simulateStreams(t, uint64(*simSeed), true)
 		return
 	}
-	for seed := range *simSeeds / 3 {
+	for seed := range worlds(60) {
 		if simulateStreams(t, uint64(seed), false); t.Failed() {
 			t.Fatalf("seed %d: go test ./internal/group -run StreamsSimulation -seed %d -v", seed, seed)
 		}
@@ -56,7 +56,7 @@ type streamsSim struct {
 	version int64
 	configs map[string]string
 	events  []cause.Event
-	first   int32 // epoch at the begin of this life of the coordinator
+	bumps   bumps
 	calm    bool
 }
 
@@ -298,11 +298,16 @@ func (w *streamsSim) land(fails bool) {
 		w.say("append fails")
 		w.step(Appended{Seq: flight[0].Seq, Code: kerr.KafkaStorageError.Code})
 	default:
-		for _, out := range flight {
-			w.durable = append(w.durable, out.Records...)
-		}
+		w.write(flight)
 		w.step(Appended{Seq: flight[len(flight)-1].Seq})
 		w.checkReplay()
+	}
+}
+
+func (w *streamsSim) write(flight []Output) {
+	for _, out := range flight {
+		w.durable = append(w.durable, out.Records...)
+		w.bumps.landed(w.t, out.Records)
 	}
 }
 
@@ -326,16 +331,29 @@ func (w *streamsSim) replayed() *Shard {
 	return s
 }
 
+// crash kills the coordinator, or lets another one take over. What was being
+// written may be there or not; nobody has heard of it.
 func (w *streamsSim) crash() {
-	w.say("the coordinator is killed")
+	open := 1
+	if w.rng.IntN(2) == 0 {
+		w.say("the coordinator moves")
+		w.step(Unload{})
+		if len(w.asked) > 0 {
+			w.t.Errorf("%d requests are parked with a coordinator that is unloaded", len(w.asked))
+		}
+		open = 0
+	} else {
+		w.say("the coordinator is killed")
+	}
 	w.checkEvents()
+	w.bumps.check(w.t, w.events, open)
+	if w.rng.IntN(2) == 0 {
+		w.write(w.flight)
+	}
 	asked := w.asked
-	w.asked, w.flight, w.events, w.first = map[uint64]func(kmsg.Response){}, nil, nil, 0
+	w.asked, w.flight, w.events, w.bumps = map[uint64]func(kmsg.Response){}, nil, nil, nil
 	w.s = w.replayed()
 	w.step(Loaded{})
-	if t, ok := streamsOf(w.s.groups["g"]); ok {
-		w.first = t.epoch
-	}
 	for _, token := range slices.Sorted(maps.Keys(asked)) {
 		asked[token](nil)
 	}
@@ -355,38 +373,8 @@ func (w *streamsSim) check() {
 	if !ok {
 		return
 	}
-	active, near := map[taskID]string{}, map[string]string{}
-	for _, m := range t.sorted() {
-		if m.session.place == 0 && w.s.phase == running {
-			w.t.Errorf("nothing ends the session of %s", m.id)
-		}
-		if (m.patience.place > 0) != (m.current.state == memberUnrevoked) && w.s.phase == running {
-			w.t.Errorf("%s in state %d, its patience runs: %v", m.id, m.current.state, m.patience.place > 0)
-		}
-		for _, held := range []heldTasks{m.current.assigned, m.current.revoking} {
-			for role, set := range held.roles() {
-				for id := range set.all {
-					if other := active[id]; role == 0 && other != "" {
-						w.t.Errorf("task %v is active with %s and %s", id, other, m.id)
-					}
-					if role == 0 {
-						active[id] = m.id
-					}
-					at := fmt.Sprint(m.meta.process, id)
-					if other := near[at]; other != "" {
-						w.t.Errorf("task %v is twice in process %s, with %s and %s", id, m.meta.process, other, m.id)
-					}
-					near[at] = m.id
-				}
-			}
-		}
-	}
-	counted := newHoldings()
-	for _, m := range t.members {
-		counted.add(m, 1)
-	}
-	if !maps.Equal(counted.active, t.holds.active) || !maps.EqualFunc(counted.near, t.holds.near, maps.Equal) {
-		w.t.Errorf("members have %v, counted %v", counted, t.holds)
+	if w.s.phase == running {
+		checkStreams(w.t, t)
 	}
 	w.checkCommits(t)
 }
@@ -463,6 +451,7 @@ func (w *streamsSim) settle() {
 		w.t.Errorf("the group is at epoch %d, the last event says %d", t.epoch, w.events[n-1].To)
 	}
 	w.checkEvents()
+	w.bumps.check(w.t, w.events, 0)
 	w.checkPlaces(t)
 }
 
