@@ -201,9 +201,6 @@ func (t *Table) cell(m *Metric, column string) Cell {
 	if c.Why == "" && measured(column) && (m.atTheCut(e.Values, want) || column == ColumnStreams && m.cutShort(e2, want, slack)) {
 		c.Why = cutRule
 	}
-	if c.Why == "" && m.Name == "commits" && len(t.Scenario.Members) > 1 && measured(column) && e.Values[0] < want[0] {
-		c.Why = togetherRule
-	}
 	if c.Why != "" {
 		c.State = Explained
 	}
@@ -221,9 +218,6 @@ func (t *Table) why(m *Metric, column string, e Expect, want []float64, slack fl
 
 // cutRule is the rule of small differences between a model and a machine.
 const cutRule = "A run is cut somewhere: a call or a commit more or less at its end, and what a machine adds to each of many calls."
-
-// togetherRule is the rule of commits that are told apart by their time alone.
-const togetherRule = "Commits are read back from the log of offsets: those of several members in one millisecond are counted as one."
 
 // atTheCut says that a count of calls or commits is off by what cutRule allows:
 // one, or 2 in a hundred.

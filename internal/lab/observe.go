@@ -152,7 +152,9 @@ func (t *trial) groupFacts(f *Facts, r real, events []cause.Event, stats map[int
 		switch {
 		case at > f.Length || e.Confidence != cause.Stated: // what is inferred is a return after a loss
 		case e.Cause == cause.PollClock:
-			f.Evicted = append(f.Evicted, at)
+			for range max(len(e.Casualties), 1) { // several within one rebalance have one time
+				f.Evicted = append(f.Evicted, at)
+			}
 		case e.Cause == cause.SessionClock:
 			f.Expired = append(f.Expired, at)
 		}
@@ -162,8 +164,7 @@ func (t *trial) groupFacts(f *Facts, r real, events []cause.Event, stats map[int
 		f.Evicted = f.Fenced // the coordinator hears nothing, or does not tell
 	}
 	if len(f.Evicted) < len(f.Fenced) && t.policy == ColumnStreams42 {
-		// Several leases were lost within one rebalance, which has one cause and
-		// one time.
+		// What began as something else is one rebalance with that cause.
 		f.Evicted = f.Fenced
 	}
 }
