@@ -79,8 +79,21 @@ func (k kinds) topics() []*Topic {
 	return slices.Compact(all)
 }
 
-// allTopics lists the topics that anybody reads, sorted by name.
-func allTopics(members []assignee) []*Topic { return kindsOf(members).topics() }
+// places lists, for each kind, which of all topics it reads.
+func (k kinds) places(all []*Topic) [][]int32 {
+	at := make(map[*Topic]int32, len(all))
+	for i, t := range all {
+		at[t] = int32(i)
+	}
+	places := make([][]int32, len(k.lists))
+	for i, list := range k.lists {
+		places[i] = make([]int32, len(list))
+		for j, t := range list {
+			places[i][j] = at[t]
+		}
+	}
+	return places
+}
 
 func (m *assignee) reads(t *Topic) bool {
 	_, found := slices.BinarySearchFunc(m.topics, t.Name, func(t *Topic, name string) int { return cmp.Compare(t.Name, name) })

@@ -9,7 +9,8 @@ import (
 // that it reads (RangeAssignor.java of Kafka 4.2). Members stand in the same
 // order for every topic, static ones first and by instance id, so that equal
 // partition numbers of topics with equally many meet at one member. It does
-// not look at what members had.
+// not look at what members had, but who is to have the same again gets the very
+// set that it came with.
 func assignRange(members []assignee) []partitionSet {
 	order := make([]int, len(members))
 	for i := range order {
@@ -27,33 +28,75 @@ func assignRange(members []assignee) []partitionSet {
 		}
 		return cmp.Compare(x.id, y.id)
 	})
-	targets := make([]partitionSet, len(members))
-	for i := range targets {
-		targets[i] = partitionSet{}
-	}
 	kinds := kindsOf(members)
-	for _, t := range kinds.topics() {
-		readers := order
-		if len(kinds.lists) > 1 {
-			readers = slices.DeleteFunc(slices.Clone(order), func(i int) bool { return !members[i].reads(t) })
+	topics := kinds.topics()
+	r := ranges{topics: topics, runs: make([][]run, len(members))}
+	places := kinds.places(topics)
+	total, readers := 0, make([]int32, len(topics))
+	for m := range members {
+		total += len(places[kinds.of[m]])
+		for _, i := range places[kinds.of[m]] {
+			readers[i]++
 		}
-		each, extra := int(t.Partitions)/len(readers), int(t.Partitions)%len(readers)
-		next := int32(0)
-		for place, i := range readers {
-			n := each
-			if place < extra {
+	}
+	next, each, extra := make([]int32, len(topics)), make([]int32, len(topics)), make([]int32, len(topics))
+	for i, t := range topics {
+		each[i], extra[i] = t.Partitions/readers[i], t.Partitions%readers[i]
+	}
+	all := make([]run, 0, total)
+	for _, m := range order {
+		from := len(all)
+		for _, i := range places[kinds.of[m]] {
+			n := each[i]
+			if extra[i] > 0 {
 				n++
+				extra[i]--
 			}
-			if n == 0 {
-				break
+			if n > 0 {
+				all = append(all, run{i, next[i], n})
+				next[i] += n
 			}
-			run := make([]int32, n)
-			for j := range run {
-				run[j] = next
-				next++
-			}
-			targets[i][t.ID] = run
 		}
+		r.runs[m] = all[from:len(all):len(all)]
+	}
+	targets := make([]partitionSet, len(members))
+	for m := range targets {
+		targets[m] = r.target(m, members[m].had)
 	}
 	return targets
+}
+
+// run is neighbouring partitions of one topic.
+type run struct{ topic, first, n int32 }
+
+// ranges are the runs of all members.
+type ranges struct {
+	topics []*Topic
+	runs   [][]run
+}
+
+// target is a member's runs as a set: the one that it had, if that is the same.
+func (r *ranges) target(m int, had partitionSet) partitionSet {
+	runs := r.runs[m]
+	same, total := had != nil && len(had) == len(runs), int32(0)
+	for _, run := range runs {
+		total += run.n
+		if same {
+			list := had[r.topics[run.topic].ID]
+			same = len(list) == int(run.n) && list[0] == run.first && list[run.n-1] == run.first+run.n-1
+		}
+	}
+	if same {
+		return had
+	}
+	set := make(partitionSet, len(runs))
+	list := make([]int32, 0, total)
+	for _, run := range runs {
+		from := len(list)
+		for k := range run.n {
+			list = append(list, run.first+k)
+		}
+		set[r.topics[run.topic].ID] = list[from:len(list):len(list)]
+	}
+	return set
 }

@@ -63,7 +63,7 @@ func checkTargets(t *testing.T, members []assignee, targets []partitionSet) {
 		}
 	}
 	want := 0
-	for _, topic := range allTopics(members) {
+	for _, topic := range kindsOf(members).topics() {
 		want += int(topic.Partitions)
 	}
 	if len(owner) != want {

@@ -50,12 +50,7 @@ func newUniform(members []assignee) *uniform {
 	if u.alike() {
 		return u
 	}
-	places := make([][]int32, len(u.kinds.lists))
-	for k, list := range u.kinds.lists {
-		for _, t := range list {
-			places[k] = append(places[k], u.places[t.ID])
-		}
-	}
+	places := u.kinds.places(u.topics)
 	u.readers = make([][]int32, len(u.topics))
 	for m := range members {
 		for _, i := range places[u.kinds.of[m]] {

@@ -20,9 +20,14 @@ func (c *consumer) retarget() {
 	members := c.sorted()
 	if len(members) > 0 {
 		in := make([]assignee, len(members))
-		topics := map[string][]*Topic{} // by subscription: most members have the same
+		topics := map[string][]*Topic{} // by subscription
 		for i, m := range members {
-			in[i] = assignee{id: m.id, instance: m.meta.instance, had: c.targets[m.id], topics: c.topicsOf(m.meta, topics)}
+			in[i] = assignee{id: m.id, instance: m.meta.instance, had: c.targets[m.id]}
+			if i > 0 && m.meta.regex == members[i-1].meta.regex && slices.Equal(m.meta.topics, members[i-1].meta.topics) {
+				in[i].topics = in[i-1].topics // most members read the same
+				continue
+			}
+			in[i].topics = c.topicsOf(m.meta, topics)
 		}
 		for i, p := range c.assignor().assign(in) {
 			if had, ok := c.targets[members[i].id]; !ok || !had.equal(p) {
