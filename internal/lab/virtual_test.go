@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"math"
 	"testing"
 )
 
@@ -29,5 +30,24 @@ func TestVirtual(t *testing.T) {
 			}
 			t.Logf("%s\n%s", s.Title, table.Text())
 		})
+	}
+}
+
+// TestRulesAreNarrow: what a rule explains of a measurement is one metric, up to
+// a size or in one direction. Whatever else differs is shown as such.
+func TestRulesAreNarrow(t *testing.T) {
+	all, err := All()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range all {
+		for _, b := range s.Because {
+			for _, sc := range b.Metrics {
+				wide := math.IsInf(sc.Up, 1) && math.IsInf(sc.Down, 1) && sc.Length < 0
+				if b.Column == "any" || sc.Metric == "any" || wide && b.Column != ColumnRecorded {
+					t.Errorf("%s:%d: because %s %s explains everything", s.Name, b.Line, b.Column, sc.Metric)
+				}
+			}
+		}
 	}
 }
