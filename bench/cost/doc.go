@@ -4,7 +4,7 @@
 // # The model
 //
 // A cell is one workload: durable acknowledgements of single records, large
-// batches, fetching, commits. It runs for a few seconds against one broker,
+// batches, fetching, commits, groups of raw members (group.go). It runs for a few seconds against one broker,
 // then against the other, and so on in turn, so that what the machine does
 // meanwhile falls on both. The clients cost next to nothing: frames are encoded
 // once and sent again, answers are decoded only as far as their errors. What is
