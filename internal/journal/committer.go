@@ -472,7 +472,7 @@ func (c *committer) fail(group []pending, err error) {
 	c.l.queueMu.Unlock()
 	for i := len(failed) - 1; i >= 0; i-- {
 		if e := &failed[i]; e.kind == kindData {
-			e.p.producers.undo(e.undo)
+			e.p.takeBack(e.undo)
 		}
 	}
 	for _, p := range locked {

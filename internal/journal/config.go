@@ -97,6 +97,12 @@ type Config struct {
 	// ProducerExpiration is how long an idle producer id is remembered.
 	// Default 24 h (producer.id.expiration.ms).
 	ProducerExpiration time.Duration
+	// ProducersMax bounds how many producer ids one partition remembers: the one
+	// that has not written for longest is forgotten for another, as if it had
+	// expired. ProducersInAll bounds all partitions together: while it is reached a
+	// partition that remembers more than 64 forgets one for each new one. Each id
+	// takes about 220 bytes. Defaults 10,000 and 1,000,000.
+	ProducersMax, ProducersInAll int
 	// Ballast is space that is kept back in a file, so that on a full disk
 	// partitions can still be removed and records deleted, which is what makes
 	// room. Default 2 MiB; negative: none.
@@ -120,6 +126,8 @@ func (c Config) withDefaults() Config {
 	setDefault(&c.CleanerBackoff, 15*time.Second)
 	setDefault(&c.CleanerKeys, 1_000_000)
 	setDefault(&c.ProducerExpiration, 24*time.Hour)
+	setDefault(&c.ProducersMax, 10_000)
+	setDefault(&c.ProducersInAll, 1_000_000)
 	setDefault(&c.Ballast, 2<<20)
 	// Positions in a segment are 32 bits, and one group may overshoot.
 	c.SegmentBytes = min(c.SegmentBytes, 1<<30)
@@ -182,4 +190,6 @@ type Stats struct {
 	SegmentReads  int64 // reads that went to partition segments
 	Compacted     int64 // bytes that compaction took away
 	Expired       int64 // bytes that retention and DeleteRecords took away
+	Producers     int64 // producer ids remembered in partitions now
+	Forgotten     int64 // producer ids forgotten because there were too many
 }

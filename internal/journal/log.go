@@ -41,6 +41,7 @@ type counters struct {
 	appends, appendedBytes, groups, syncs, failures          atomic.Int64
 	settled, settledBytes, unsettled, hot                    atomic.Int64
 	hotReads, journalReads, segmentReads, compacted, expired atomic.Int64
+	producers, forgotten                                     atomic.Int64
 }
 
 // Stats reads the counters.
@@ -51,7 +52,7 @@ func (l *Log) Stats() Stats {
 		Failures: s.failures.Load(), Settled: s.settled.Load(), SettledBytes: s.settledBytes.Load(),
 		Unsettled: s.unsettled.Load(), HotBytes: s.hot.Load(), HotReads: s.hotReads.Load(),
 		JournalReads: s.journalReads.Load(), SegmentReads: s.segmentReads.Load(), Compacted: s.compacted.Load(),
-		Expired: s.expired.Load(),
+		Expired: s.expired.Load(), Producers: s.producers.Load(), Forgotten: s.forgotten.Load(),
 	}
 }
 

@@ -100,6 +100,7 @@ func (l *Log) recover() error {
 		p := newPartition(l, st.id, st.number, st.settings)
 		p.start, p.settled, p.cleaned, p.segments = st.start, st.settled, st.cleaned, st.segments
 		p.epochs, p.producers = st.epochs, st.producers
+		p.countProducers()
 		p.leo = max(p.settled, p.start)
 		p.hw = p.leo
 		if l.parts[p.id] != nil || l.numbers[p.number] != nil {
@@ -395,7 +396,7 @@ func (p *Partition) applyData(seg *journalSegment, pos int64, h entryHeader, bod
 			if b.LogAppendTime() {
 				ts = b.MaxTimestamp
 			}
-			p.producers.add(b, b.BaseOffset, b.LastOffset(), ts, h.at)
+			p.remember(b, b.BaseOffset, b.LastOffset(), ts, h.at)
 		}
 		p.epochs.assign(b.LeaderEpoch, b.BaseOffset)
 		e.maxTs, e.last = max(e.maxTs, b.MaxTimestamp), b.LastOffset()

@@ -31,6 +31,8 @@ type Partition struct {
 	settled        int64     // end of the segments
 	cleaned        int64     // compaction has seen everything below
 	producers      producers
+	uses           []use // oldest first; nil while nobody asks for the order
+	counted        int   // producers in the log's count
 	epochs         epochs
 	waiters        []*waiter
 }
@@ -332,7 +334,7 @@ func (p *Partition) assign(e *pending, a Append) (err error) {
 	leo := p.leo
 	defer func() {
 		if err != nil {
-			p.producers.undo(e.undo)
+			p.takeBack(e.undo)
 			e.undo, p.leo = nil, leo
 		}
 	}()
@@ -356,7 +358,7 @@ func (p *Partition) assign(e *pending, a Append) (err error) {
 				e.result = Result{Base: dup.base, Last: dup.last, LogAppendTime: dup.timestamp, Duplicate: true}
 				return nil
 			}
-			e.undo = append(e.undo, p.producers.add(h, p.leo, p.leo+int64(h.LastOffsetDelta), e.result.LogAppendTime, e.at))
+			e.undo = append(e.undo, p.remember(h, p.leo, p.leo+int64(h.LastOffsetDelta), e.result.LogAppendTime, e.at))
 		}
 		wire.PatchBase(rest, p.leo, a.LeaderEpoch)
 		if a.LogAppendTime {
@@ -411,6 +413,7 @@ func (p *Partition) remove(wake []*waiter) []*waiter {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.removed = true
-	p.hot, p.producers = nil, nil
+	p.hot, p.producers, p.uses = nil, nil, nil
+	p.countProducers()
 	return p.ready(true, wake)
 }

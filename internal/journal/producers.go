@@ -95,6 +95,9 @@ type producerUndo struct {
 	id     int64
 	before producer
 	known  bool
+
+	forgot int64 // was forgotten for it
+	was    *producer
 }
 
 // add remembers a batch that gets the given offsets.
@@ -118,6 +121,9 @@ func (t *producers) add(h wire.Header, base, last, timestamp, now int64) produce
 func (t producers) undo(changes []producerUndo) {
 	for i := len(changes) - 1; i >= 0; i-- {
 		c := changes[i]
+		if c.was != nil {
+			t[c.forgot] = c.was
+		}
 		if !c.known {
 			delete(t, c.id)
 		} else if s := t[c.id]; s != nil {

@@ -118,6 +118,7 @@ func (k *keeper) retain(parts []*Partition, now time.Time) (again bool) {
 	for _, p := range parts {
 		p.mu.Lock()
 		p.producers.expire(now.Add(-k.l.cfg.ProducerExpiration).UnixMilli())
+		p.countProducers()
 		start := p.retainFrom(now.UnixMilli())
 		moved := start > p.start
 		again = again || p.hw > p.start || len(p.producers) > 0
