@@ -58,7 +58,8 @@ type classic struct {
 	story *story         // of the rebalance that goes on
 	fell  []cause.Member // lost their place just before it began
 	last  *cause.Event   // the one before it
-	// unwritten: it comes from the consumer protocol, and that may yet be taken back.
+	// unwritten: it has just been made, or comes from the consumer protocol, and that
+	// may yet be taken back.
 	unwritten bool
 	untold    []cause.Event // meanwhile
 	lost      departed      // who was evicted and has not come back, oldest first

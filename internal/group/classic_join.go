@@ -61,16 +61,17 @@ func (s *Shard) joinGroup(rq Request, req *kmsg.JoinGroupRequest) {
 func (s *Shard) joinNewGroup(rq Request, req *kmsg.JoinGroupRequest, g *group, was membership) {
 	c := g.members.(*classic)
 	record := c.record(nil)
+	c.unwritten = true
 	c.joinGroup(rq, req)
 	held := s.out.Replies
 	s.out.Replies = nil
 	s.log(func(code int16) {
 		if code == 0 {
 			s.out.Replies = append(s.out.Replies, held...)
+			c.written()
 			return
 		}
 		code = appendError(code)
-		c.story = nil // of a group that has never been
 		c.unload(code)
 		if was != nil {
 			g.members = was

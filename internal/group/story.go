@@ -128,8 +128,8 @@ func (c *classic) closeStory() {
 	c.s.out.Events = append(c.s.out.Events, st.event)
 }
 
-// written ends the time in which a group that has just become classic may be taken
-// back, and what has happened in it with it.
+// written ends the time in which a new classic group may be taken back, and with it
+// what has happened in it.
 func (c *classic) written() {
 	c.unwritten = false
 	c.s.out.Events = append(c.s.out.Events, c.untold...)

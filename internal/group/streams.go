@@ -230,17 +230,23 @@ func (t *streams) checkCommit(k commitCheck) int16 {
 	return 0
 }
 
-// checkPartitions finishes the check of a commit with an older epoch: every
+// checkPartitions finishes the check of a commit. With an older epoch every
 // partition must belong to an active task that the member has, or has not
-// given up yet, and got in that epoch or before.
+// given up yet, and got in that epoch or before. With the present epoch it must not
+// belong to a task that somebody else has: a member may have been told of a task,
+// not have heard that it is to give it up, and report that it has none.
 func (t *streams) checkPartitions(k commitCheck, topics []commitTopic) int16 {
 	m := t.members[k.member]
-	if m == nil || k.generation == m.current.epoch {
+	if m == nil || t.topology == nil {
 		return 0
 	}
+	present := k.generation == m.current.epoch
 	for _, topic := range topics {
 		sub, ok := t.topology.sourceOf(topic.name)
-		if !ok {
+		switch {
+		case !ok && present:
+			continue
+		case !ok:
 			return staleEpoch(k)
 		}
 		for _, p := range topic.partitions {
@@ -249,7 +255,7 @@ func (t *streams) checkPartitions(k commitCheck, topics []commitTopic) int16 {
 			if !has {
 				since, has = m.current.revoking.since[id]
 			}
-			if !has || k.generation < since {
+			if present && !has && t.holds.active[id] > 0 || !present && (!has || k.generation < since) {
 				return staleEpoch(k)
 			}
 		}
