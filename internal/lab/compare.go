@@ -128,19 +128,46 @@ func (t *Table) facts(column, policy string) *Facts {
 	return nil
 }
 
-// predicted is the prediction that a column is held against.
+// predicted is the prediction that a column is held against: at the scale of
+// what was measured, and at full length for the article and the recording.
 func (t *Table) predicted(column string) *Facts {
 	policy := ColumnStreams42
 	if again := t.facts(ColumnReplayed, ""); again != nil && (column == ColumnStreams || column == ColumnReplayed) {
 		return again
 	}
 	if t.Scenario.Plain != nil {
-		return t.facts(ColumnPredicted, ColumnConsumers)
+		return t.facts(ColumnPredicted, ColumnConsumers) // of no scale
 	}
 	if column == ColumnPerCall || column == ColumnPredicted && t.facts(ColumnPredicted, ColumnStreams42) == nil {
 		policy = ColumnPerCall
 	}
+	if ran := t.facts(column, ""); measured(column) && ran != nil {
+		for _, f := range t.Facts {
+			if f.Column == ColumnPredicted && f.Policy == policy && f.Scale == ran.Scale {
+				return f
+			}
+		}
+	}
 	return t.facts(ColumnPredicted, policy)
+}
+
+// whenScaled is the prediction at the scale of what was measured, where it is
+// another.
+func (t *Table) whenScaled(m *Metric, full []float64) string {
+	for _, column := range []string{ColumnStreams42, ColumnPerCall} {
+		f := t.facts(column, "")
+		if f == nil || f.Scale <= 1 || column == ColumnPerCall && t.facts(ColumnStreams42, "") != nil {
+			continue
+		}
+		p := t.predicted(column)
+		if p == nil || p.Policy != ColumnStreams42 {
+			continue
+		}
+		if v, ok := m.Value(p); ok && !m.agree(Expect{Values: full}, v, t.slack(f)) {
+			return " (scaled: " + m.Show(v) + ")"
+		}
+	}
+	return ""
 }
 
 func (t *Table) row(m *Metric) (Row, bool) {
@@ -184,6 +211,9 @@ func (t *Table) cell(m *Metric, column string) Cell {
 	band, drawn := t.band(m)
 	if drawn && column == ColumnPredicted {
 		c.Text += fmt.Sprintf(" (%s to %s)", m.number(band[0]), m.number(band[1]))
+	}
+	if column == ColumnPredicted {
+		c.Text += t.whenScaled(m, e.Values)
 	}
 	if e.Approx {
 		c.Text = "about " + c.Text

@@ -326,6 +326,9 @@ func Tables(dir string, scenarios []*Scenario) ([]*Table, error) {
 		predicted, _, err := readSealed(filepath.Join(dir, s.Name, "predicted.json"))
 		switch {
 		case err == nil && predicted.isOf(s, dir):
+			if s.Plain == nil && len(predicted.Facts) > 0 && predicted.Facts[0].Scale > 1 {
+				facts = append(facts, Predictions(s, 1)...)
+			}
 			facts = append(facts, predicted.Facts...)
 		default:
 			facts = append(facts, Predictions(s, 1)...)
