@@ -53,9 +53,13 @@ type Streams42 struct {
 	state State
 	waits Kind // the act that is being executed; 0 before Started
 
+	// The two clocks count from the first Step: what a pass compares is then
+	// one number with another, and not two wall clocks.
+	origin     time.Time
+	lastPoll   time.Duration
+	lastCommit time.Duration // never until the first check, which is therefore always due
+
 	n          int
-	lastPoll   time.Time
-	lastCommit time.Time // zero until the first check, which is therefore always due
 	tasks      []task42  // ready ones, in task order
 	restoring  []TaskID  // assigned, not handed over yet
 
@@ -71,6 +75,9 @@ type Streams42 struct {
 	pause, resume []TaskID // buffers for Act
 	seen          Reading  // the counters
 }
+
+// never is the commit clock of a new thread.
+const never = time.Duration(-1)
 
 type task42 struct {
 	id     TaskID
@@ -103,7 +110,7 @@ type Reading struct {
 // Its first input is Started.
 func NewStreams42(set Settings) *Streams42 {
 	set = set.WithDefaults()
-	return &Streams42{set: set, n: set.FirstN}
+	return &Streams42{set: set, n: set.FirstN, lastCommit: never}
 }
 
 // N is the number of records of each task in the present or next pass.
@@ -112,7 +119,13 @@ func (s *Streams42) N() int { return s.n }
 // Reading shows the state and the counters.
 func (s *Streams42) Reading() Reading {
 	r := s.seen
-	r.N, r.State, r.LastPoll, r.LastCommit = s.n, s.state, s.lastPoll, s.lastCommit
+	r.N, r.State = s.n, s.state
+	if !s.origin.IsZero() {
+		r.LastPoll = s.origin.Add(s.lastPoll)
+		if s.lastCommit != never {
+			r.LastCommit = s.origin.Add(s.lastCommit)
+		}
+	}
 	r.Tasks, r.Restoring, r.Rebalancing = len(s.tasks), len(s.restoring), s.rebalancing
 	for i := range s.tasks {
 		r.Queued += s.tasks[i].queued
@@ -123,7 +136,11 @@ func (s *Streams42) Reading() Reading {
 // Step takes the outcome of the act that Step returned last (Started at first)
 // and returns the next act. It panics when the input does not belong to that
 // act.
-func (s *Streams42) Step(now time.Time, in In) Act {
+func (s *Streams42) Step(at time.Time, in In) Act {
+	if s.origin.IsZero() {
+		s.origin = at
+	}
+	now := at.Sub(s.origin)
 	switch in := in.(type) {
 	case Started:
 		s.expect(0, "Started")
@@ -166,7 +183,7 @@ func (s *Streams42) expect(waits Kind, in string) {
 
 // poll begins a turn of runOnce. The thread's own poll clock is read here,
 // before the consumer is called, so it runs slightly ahead of the consumer's.
-func (s *Streams42) poll(now time.Time) Act {
+func (s *Streams42) poll(now time.Duration) Act {
 	s.waits = Poll
 	s.lastPoll = now
 	s.seen.Polls++
@@ -247,12 +264,12 @@ func (s *Streams42) find(id TaskID) *task42 {
 }
 
 // pass begins a pass: up to N records of each task in task order.
-func (s *Streams42) pass(now time.Time) Act {
+func (s *Streams42) pass(now time.Duration) Act {
 	s.next, s.processed, s.fired = 0, 0, 0
 	return s.process(now)
 }
 
-func (s *Streams42) process(now time.Time) Act {
+func (s *Streams42) process(now time.Duration) Act {
 	for s.next < len(s.tasks) {
 		t := &s.tasks[s.next]
 		s.next++
@@ -304,8 +321,8 @@ func (s *Streams42) punctuated(in *Punctuated) {
 // maybeCommit asks for a commit when the commit clock has passed
 // commit.interval.ms, or when user code wants one. A commit that nobody needs
 // still restarts the clock; one that meets a rebalance does not.
-func (s *Streams42) maybeCommit(now time.Time) Act {
-	s.due = s.lastCommit.IsZero() || now.Sub(s.lastCommit) > s.set.CommitInterval
+func (s *Streams42) maybeCommit(now time.Duration) Act {
+	s.due = s.lastCommit == never || now-s.lastCommit > s.set.CommitInterval
 	needed := false
 	for i := range s.tasks {
 		needed = needed || s.tasks[i].dirty
@@ -324,7 +341,7 @@ func (s *Streams42) maybeCommit(now time.Time) Act {
 	return Act{Kind: Commit}
 }
 
-func (s *Streams42) committed(now time.Time, tasks int) Act {
+func (s *Streams42) committed(now time.Duration, tasks int) Act {
 	if tasks < 0 {
 		s.seen.Blocked++
 		return s.decide(now, tasks)
@@ -343,11 +360,11 @@ func (s *Streams42) committed(now time.Time, tasks int) Act {
 }
 
 // decide is the table above: what becomes of N, and whether to poll.
-func (s *Streams42) decide(now time.Time, committed int) Act {
+func (s *Streams42) decide(now time.Duration, committed int) Act {
 	if s.processed == 0 {
 		return s.poll(now) // row 1
 	}
-	if now.Sub(s.lastPoll) > s.set.MaxPollInterval/2 {
+	if now-s.lastPoll > s.set.MaxPollInterval/2 {
 		s.halve()
 		return s.poll(now) // row 2
 	}
