@@ -108,6 +108,9 @@ func (b *Broker) produceTo(p *produce, msg *kmsg.ProduceRequest, t *topic, recor
 	}
 	if bad != nil {
 		r.ErrorCode = bad.code
+		if bad.code == kerr.NotLeaderForPartition.Code && msg.Version >= hintedProduce {
+			b.hint(&p.resp, r, t.partition(r.Partition))
+		}
 		if bad.text != "" {
 			r.ErrorMessage = &bad.text
 		}

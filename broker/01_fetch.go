@@ -46,6 +46,7 @@ type fetched struct {
 	records   [][]byte
 	size      int
 	log       *journal.Partition
+	at        *partition // as it was when it was asked
 	aborted   bool // an empty list of aborted transactions is written, not null
 }
 
@@ -134,6 +135,7 @@ func (f *fetch) readPart(c *catalog, p *fetchPart, limit int, one bool) fetched 
 		}
 		return r
 	}
+	r.at = at
 	if r.code = f.rq.checkLeader(at, p.epoch); r.code != 0 {
 		return r
 	}
@@ -236,7 +238,7 @@ func (w *parking) wake() {
 // reply answers, and remembers in the session what was told.
 func (f *fetch) reply(got []fetched) {
 	if f.session == nil {
-		f.rq.replyFrames(encodeFetch(f.rq, 0, 0, f.count(got)))
+		f.rq.replyFrames(f.encode(0, f.count(got)))
 		return
 	}
 	answered := got[:0:0]
@@ -257,7 +259,11 @@ func (f *fetch) reply(got []fetched) {
 	}
 	f.session.rotate(gave)
 	f.b.sessions.release(f.session)
-	f.rq.replyFrames(encodeFetch(f.rq, 0, f.session.id, f.count(answered)))
+	f.rq.replyFrames(f.encode(f.session.id, f.count(answered)))
+}
+
+func (f *fetch) encode(session int32, got []fetched) net.Buffers {
+	return encodeFetch(f.rq, 0, session, got, f.endpoints(got)...)
 }
 
 func (f *fetch) count(got []fetched) []fetched {
@@ -269,7 +275,7 @@ func (f *fetch) count(got []fetched) []fetched {
 
 // encodeFetch writes a response by hand: the record batches go to the socket
 // from where the journal has them.
-func encodeFetch(rq *request, code int16, session int32, got []fetched) net.Buffers {
+func encodeFetch(rq *request, code int16, session int32, got []fetched, leaders ...*node) net.Buffers {
 	v := rq.version
 	e := fetchEncoder{flexible: rq.flexible, version: v, buf: make([]byte, wire.SizeBytes, 128+96*len(got)), out: make(net.Buffers, 0, 1+3*len(got))}
 	e.buf = wire.AppendResponseHeader(e.buf, wire.Fetch, rq.correlationID, rq.flexible)
@@ -293,7 +299,12 @@ func encodeFetch(rq *request, code int16, session int32, got []fetched) net.Buff
 		e.topic(got[i:j])
 		i = j
 	}
-	e.tags()
+	if len(leaders) > 0 {
+		e.buf = append(e.buf, 1)
+		e.tag(0, endpointsBody(leaders, rq.conn.b.rack()))
+	} else {
+		e.tags()
+	}
 	e.cut()
 	size := -wire.SizeBytes
 	for _, b := range e.out {
@@ -387,12 +398,16 @@ func (e *fetchEncoder) partition(r fetched) {
 	if !e.flexible {
 		return
 	}
-	if !r.diverged {
+	switch {
+	case r.diverged:
+		e.buf = append(e.buf, 1, 0, 13) // one tag, number 0, of 13 bytes
+		e.int32(r.epoch)
+		e.int64(r.end)
 		e.buf = append(e.buf, 0)
-		return
+	case r.misled(e.version):
+		e.buf = append(e.buf, 1)
+		e.tag(1, leaderBody(r.at))
+	default:
+		e.buf = append(e.buf, 0)
 	}
-	e.buf = append(e.buf, 1, 0, 13) // one tag, number 0, of 13 bytes
-	e.int32(r.epoch)
-	e.int64(r.end)
-	e.buf = append(e.buf, 0)
 }

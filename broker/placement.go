@@ -65,6 +65,7 @@ func (m *metadata) movePartition(t *topic, n int32, replicas []int32, leader int
 	c := m.edit()
 	c.byName[t.name], c.byID[t.id] = &moved, &moved
 	m.publish(c)
+	p.log.Stir()
 	if t.name == offsetsTopicName && leader != old.leader {
 		m.b.groups.moved(n)
 	}

@@ -169,7 +169,7 @@ func (p *Partition) EpochEnd(epoch int32) (atEpoch int32, end int64) {
 
 // Wait calls wake once as soon as there is something to read at from: when the
 // high watermark is above it, at once if it is already; or when the partition
-// is removed or the log closed. wake must not block. cancel takes the order
+// is removed, the log closed, or somebody stirs. wake must not block. cancel takes the order
 // back; wake may be running by then.
 func (p *Partition) Wait(from int64, wake func()) (cancel func()) {
 	p.mu.Lock()
@@ -187,6 +187,17 @@ func (p *Partition) Wait(from int64, wake func()) (cancel func()) {
 		if i := slices.Index(p.waiters, w); i >= 0 {
 			p.waiters = slices.Delete(p.waiters, i, i+1)
 		}
+	}
+}
+
+// Stir wakes everybody who waits, as if there were something to read: what they
+// wait for may have changed in another way.
+func (p *Partition) Stir() {
+	p.mu.Lock()
+	waiters := p.ready(true, nil)
+	p.mu.Unlock()
+	for _, w := range waiters {
+		w.wake()
 	}
 }
 
