@@ -1,0 +1,170 @@
+package broker
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/rondo-streams/rondo/internal/group"
+)
+
+// stream is a stream thread that talks to one broker of several at a time.
+type stream struct {
+	t      *testing.T
+	nodes  map[int32]*client
+	id     string
+	epoch  int32
+	active map[string][]int32
+	owns   map[string][]int32 // what it runs; nil: as told
+}
+
+// beat sends a heartbeat to a broker, with everything that the thread has.
+func (s *stream) beat(node int32) int16 {
+	s.t.Helper()
+	req := kmsg.NewPtrStreamsGroupHeartbeatRequest()
+	req.Group, req.MemberID, req.MemberEpoch, req.RebalanceTimeoutMillis = "g", s.id, s.epoch, -1
+	req.ActiveTasks, req.StandbyTasks, req.WarmupTasks = []kmsg.TaskIDs{}, []kmsg.TaskIDs{}, []kmsg.TaskIDs{}
+	if s.epoch == 0 {
+		sub := kmsg.NewStreamsGroupHeartbeatRequestTopologySubtopology()
+		sub.SubtopologyID, sub.SourceTopics = "0", []string{"t"}
+		sub.StateChangelogTopics = []kmsg.TopicInfo{{Topic: "g-counts-changelog"}}
+		topology := kmsg.NewStreamsGroupHeartbeatRequestTopology()
+		topology.Subtopologies = append(topology.Subtopologies, sub)
+		req.Topology, req.ProcessID, req.RebalanceTimeoutMillis = &topology, &s.id, 60_000
+	} else {
+		has := s.active
+		if s.owns != nil {
+			has = s.owns
+		}
+		for sub, parts := range has {
+			req.ActiveTasks = append(req.ActiveTasks, kmsg.TaskIDs{SubtopologyID: sub, Partitions: parts})
+		}
+	}
+	resp := do[*kmsg.StreamsGroupHeartbeatResponse](s.nodes[node], req, 0)
+	if resp.ErrorCode != 0 {
+		return resp.ErrorCode
+	}
+	s.epoch = resp.MemberEpoch
+	if resp.ActiveTasks != nil {
+		s.active = map[string][]int32{}
+		for _, ids := range resp.ActiveTasks {
+			s.active[ids.SubtopologyID] = ids.Partitions
+		}
+	}
+	return 0
+}
+
+// describeStreams is the group's and its members' part of the description of group
+// g: state, epochs, what they have and are to have.
+func describeStreams(c *client) (text string, code int16) {
+	req := kmsg.NewPtrStreamsGroupDescribeRequest()
+	req.Groups = []string{"g"}
+	g := do[*kmsg.StreamsGroupDescribeResponse](c, req, 0).Groups[0]
+	return fmt.Sprintf("%s %d %d %+v", g.State, g.Epoch, g.AssignmentEpoch, g.Members), g.ErrorCode
+}
+
+// The coordinator of a streams group moves, at rest and while tasks change hands:
+// the old one says NOT_COORDINATOR to everything, the new one has members, epochs,
+// tasks and offsets, and nothing of it is a rebalance.
+func TestStreamsGroupMoves(t *testing.T) {
+	b := startBroker(t, threeBrokers, func(c *Config) { c.Properties["group.streams.initial.rebalance.delay.ms"] = "0" })
+	nodes := map[int32]*client{}
+	for id := int32(1); id <= 3; id++ {
+		nodes[id] = dialNode(t, b, id)
+	}
+	nodes[1].makeTopic("t", 4, nil)
+	nodes[1].awaitCoordinator()
+	index := group.PartitionFor("g", 50)
+	leaders, _ := nodes[1].leaders(offsetsTopicName)
+	at := leaders[index]
+	threads := []*stream{{t: t, nodes: nodes, id: "one"}, {t: t, nodes: nodes, id: "two"}}
+	tasks := func() (n int) {
+		for _, s := range threads {
+			n += len(s.active["0"])
+		}
+		return n
+	}
+	round := func() {
+		for _, s := range threads {
+			if code := s.beat(at); code != 0 {
+				t.Fatalf("heartbeat of %s: %s", s.id, errorName(code))
+			}
+		}
+	}
+	waitFor(t, "tasks", func() bool { round(); return tasks() == 4 && len(threads[0].active["0"]) == 2 })
+
+	// move moves the coordinator, and holds what the new one says against what the
+	// old one said.
+	move := func() {
+		t.Helper()
+		before, _ := describeStreams(nodes[at])
+		events := len(b.Events())
+		to := at%3 + 1
+		if code := nodes[1].reassign(offsetsTopicName, index, to); code != 0 {
+			t.Fatal(errorName(code))
+		}
+		for _, s := range threads {
+			if code := s.beat(at); code != kerr.NotCoordinator.Code {
+				t.Errorf("the old coordinator answers a heartbeat: %s", errorName(code))
+			}
+		}
+		if code := nodes[at].commit("g", "one", threads[0].epoch, 1); code != kerr.NotCoordinator.Code {
+			t.Errorf("the old coordinator takes a commit: %s", errorName(code))
+		}
+		at = to
+		after := ""
+		waitFor(t, "the new coordinator", func() bool {
+			text, code := describeStreams(nodes[at])
+			after = text
+			return code == 0
+		})
+		if after != before {
+			t.Errorf("before the move\n%s\nafter it\n%s", before, after)
+		}
+		// The story of an epoch that goes on is told to its end by who is unloaded.
+		if n := len(b.Events()); n > events+1 {
+			t.Errorf("rebalances came with the move: %v", b.Events()[events:])
+		}
+	}
+	owner := func() *stream {
+		for _, s := range threads {
+			if slices.Contains(s.active["0"], 0) {
+				return s
+			}
+		}
+		t.Fatal("nobody has the first task")
+		return nil
+	}
+	for offset := int64(5); offset < 8; offset++ {
+		if code := nodes[at].commit("g", owner().id, owner().epoch, offset); code != 0 {
+			t.Fatal(errorName(code))
+		}
+		epochs := []int32{threads[0].epoch, threads[1].epoch}
+		move()
+		if got := nodes[at].committed("g"); got[0] != offset {
+			t.Errorf("offset %d is committed, want %d", got[0], offset)
+		}
+		round()
+		if now := []int32{threads[0].epoch, threads[1].epoch}; !slices.Equal(now, epochs) || tasks() != 4 {
+			t.Errorf("after a move the members are at %v with %d tasks, before at %v", now, tasks(), epochs)
+		}
+	}
+
+	// While somebody owes a task: it still owes it to the new coordinator.
+	threads[0].owns, threads[1].owns = threads[0].active, threads[1].active
+	threads = append(threads, &stream{t: t, nodes: nodes, id: "zero"})
+	waitFor(t, "a task to be called back", func() bool { round(); return len(threads[0].active["0"])+len(threads[1].active["0"]) == 3 })
+	move()
+	round()
+	if tasks() != 3 {
+		t.Errorf("%d tasks run while one is owed", tasks())
+	}
+	threads[0].owns, threads[1].owns = nil, nil
+	waitFor(t, "the task to be given to the third", func() bool { round(); return tasks() == 4 && len(threads[2].active["0"]) == 1 })
+	if code := nodes[at].commit("g", owner().id, owner().epoch, 9); code != 0 {
+		t.Errorf("a commit after everything: %s", errorName(code))
+	}
+}
