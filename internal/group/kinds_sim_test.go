@@ -200,11 +200,12 @@ type bumps []string
 // landed notes the epochs of one write. A group that takes over a classic one
 // begins with its generation, which is no bump.
 func (b *bumps) landed(t *testing.T, records []Record) {
-	tookOver, epochs := false, 0
+	ended, tookOver := false, false
 	for _, r := range records {
-		tookOver = tookOver || r.Key[1] == keyClassic && r.Value == nil
-		if r.Key[1] == keyConsumerGroup && r.Value != nil {
-			epochs++
+		ended = ended || r.Key[1] == keyClassic && r.Value == nil
+		if r.Key[1] == keyConsumerMember && r.Value != nil {
+			m, err := decodeMemberMeta(r.Value)
+			tookOver = tookOver || ended && err == nil && m.classic != nil
 		}
 	}
 	for _, r := range records {
@@ -217,7 +218,7 @@ func (b *bumps) landed(t *testing.T, records []Record) {
 			if err != nil {
 				t.Error(err)
 			}
-			if !tookOver || e.epoch == 1 && epochs == 1 {
+			if !tookOver {
 				*b = append(*b, fmt.Sprint("consumer ", e.epoch))
 			}
 			tookOver = false
