@@ -118,14 +118,14 @@ func (t *streams) sessionTimeout() time.Duration {
 }
 
 // heartbeatInterval is how soon a member is to come again: soon, while it has
-// something to give up or to get, or waits for topics, and while others come and
-// go; and when the initial delay is over.
-func (t *streams) heartbeatInterval(m *streamsMember, waits bool) time.Duration {
+// something to give up or to get, and while others come and go; and when the
+// initial delay is over. Who waits for topics may wait for long.
+func (t *streams) heartbeatInterval(m *streamsMember) time.Duration {
 	p := t.s.pace(t.g.id, "streams.heartbeat.interval.ms", t.s.cfg.StreamsHeartbeat, len(t.members))
 	switch {
 	case !p.set && t.delay.place > 0:
 		return t.s.spread(p, min(max(t.delay.at.Sub(t.s.now), p.hurry), p.calm))
-	case waits || m.current.state != memberStable || t.moves(t.s):
+	case m.current.state != memberStable || t.moves(t.s):
 		return t.s.spread(p, p.hurry)
 	}
 	return t.s.spread(p, p.calm)

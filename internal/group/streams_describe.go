@@ -12,8 +12,7 @@ func (t *streams) answer(req *kmsg.StreamsGroupHeartbeatRequest, in arrival, bef
 	m := in.m
 	resp := streamsResponse(req)
 	resp.MemberID, resp.MemberEpoch = m.id, m.current.epoch
-	waits := delayed || t.configured.trouble != nil
-	resp.HeartbeatIntervalMillis = int32(t.heartbeatInterval(m, waits).Milliseconds())
+	resp.HeartbeatIntervalMillis = int32(t.heartbeatInterval(m).Milliseconds())
 	if req.MemberEpoch == epochJoin || !before.assigned.equal(m.current.assigned) || in.misses(m.current) {
 		resp.ActiveTasks = m.current.assigned.active.answered()
 		resp.StandbyTasks = m.current.assigned.standby.answered()
