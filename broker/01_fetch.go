@@ -47,7 +47,7 @@ type fetched struct {
 	size      int
 	log       *journal.Partition
 	at        *partition // as it was when it was asked
-	aborted   bool // an empty list of aborted transactions is written, not null
+	aborted   bool       // an empty list of aborted transactions is written, not null
 }
 
 // handleFetch answers with what is there, when that is enough or something is
