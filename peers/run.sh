@@ -286,9 +286,11 @@ java_program() { # CLASS ARGS of which the first is the address, which comes las
   java -Xmx128m -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -cp "$cp" "$class" "$address" "${@:1:$#-1}"
 }
 
-tools() {
-  echo '{"version": 1, "partitions": [{"topic": "orders", "partition": 0, "offset": -1}]}' >"$work/records.json"
-  java_program peers.Tools "$peers/tools.txt" "$work" "$1"
+tools() { # SCRIPT ADDRESS
+  local broker=rondo
+  [ -z "${PEERS_REFERENCE:-}" ] || broker=kafka
+  # shellcheck disable=SC2086 # PEERS_RECORD is one argument or none
+  java_program peers.Tools "$peers/$1" "$work" $broker ${PEERS_RECORD:-} "$2"
 }
 
 connect() {
@@ -333,7 +335,8 @@ step() {
     rondo-java) on_rondo java_program peers.Groups range ;;
     rondo-java-coop) on_rondo java_program peers.Groups cooperative-sticky ;;
     rondo-java-consumer) on_rondo java_program peers.Groups consumer ;;
-    rondo-tools) on_rondo tools ;;
+    rondo-tools) on_rondo tools tools.txt ;;
+    rondo-tools-recorded) on_rondo tools tools-recorded.txt ;;
     rondo-verifiable) on_rondo java_program peers.Verifiable range static ;;
     rondo-verifiable-coop) on_rondo java_program peers.Verifiable cooperative killed ;;
     rondo-verifiable-consumer) on_rondo java_program peers.Verifiable consumer upgrade ;;

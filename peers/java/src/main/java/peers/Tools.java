@@ -11,7 +11,9 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.Collections;
 import java.util.HashMap;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Properties;
@@ -35,6 +37,10 @@ import org.apache.kafka.streams.StreamsBuilder;
  *                   input, | between lines
  * ! STATUS          the exit status of the tool above, when it is not 0
  * REGEXP            some line of the output must match it as a whole, runs of white space being one space
+ * $= NAME ARG ...   run a tool whose whole output was recorded from Apache Kafka, each line behind "| "; what differs from
+ *                   run to run is masked (see MASKS). With $* instead of $= the order of the lines is free.
+ * > NAME TEXT       write a file into the scratch directory, | between lines
+ * ? rondo|kafka|both    what follows is for that broker alone, or for both again
  * + classic|consumer|streams GROUP TOPIC    a member joins, and stays until
  * - GROUP           it leaves
  * # ...             says something
@@ -60,11 +66,31 @@ final class Tools {
             Map.entry("cluster", "org.apache.kafka.tools.ClusterTool"),
             Map.entry("leader-election", "org.apache.kafka.tools.LeaderElectionCommand"),
             Map.entry("broker-api-versions", "org.apache.kafka.tools.BrokerApiVersionsCommand"),
+            Map.entry("reassign-partitions", "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"),
+            Map.entry("transactions", "org.apache.kafka.tools.TransactionsCommand"),
+            Map.entry("acls", "org.apache.kafka.tools.AclCommand"),
+            Map.entry("client-metrics", "org.apache.kafka.tools.ClientMetricsCommand"),
+            Map.entry("delegation-tokens", "org.apache.kafka.tools.DelegationTokenCommand"),
+            Map.entry("streams-application-reset", "org.apache.kafka.tools.StreamsResetter"),
+            Map.entry("producer-perf-test", "org.apache.kafka.tools.ProducerPerformance"),
+            Map.entry("consumer-perf-test", "org.apache.kafka.tools.ConsumerPerformance"),
+            Map.entry("e2e-latency", "org.apache.kafka.tools.EndToEndLatency"),
+            Map.entry("verifiable-producer", "org.apache.kafka.tools.VerifiableProducer"),
+            Map.entry("verifiable-consumer", "org.apache.kafka.tools.VerifiableConsumer"),
             Map.entry("console-producer", "org.apache.kafka.tools.ConsoleProducer"),
             Map.entry("console-consumer", "org.apache.kafka.tools.consumer.ConsoleConsumer"));
 
+    /** What is not the same in two runs, and what stands for it. */
+    private static final Map<Pattern, String> MASKS = masks(
+            "127\\.0\\.0\\.1:\\d+", "<broker>",
+            "\\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\\b", "<uuid>",
+            "(?<![\\w.-])[\\w-]{22}(?![\\w.-])", "<id>",
+            "\\b1[6-9]\\d{11}\\b", "<ms>");
+
     private final String bootstrap;
     private final Path dir;
+    private final String broker;
+    private final List<String> recording = new ArrayList<>();
     private final PrintStream out = System.out;
     private final InputStream in = System.in;
     private final Map<String, AutoCloseable> members = new HashMap<>();
@@ -81,21 +107,34 @@ final class Tools {
 
     private record Said(int status, List<String> lines) { }
 
-    private Tools(String bootstrap, Path dir) {
+    private Tools(String bootstrap, Path dir, String broker) {
         this.bootstrap = bootstrap;
         this.dir = dir;
+        this.broker = broker;
+    }
+
+    private static Map<Pattern, String> masks(String... pairs) {
+        Map<Pattern, String> masks = new LinkedHashMap<>();
+        for (int i = 0; i < pairs.length; i += 2) {
+            masks.put(Pattern.compile(pairs[i]), pairs[i + 1]);
+        }
+        return masks;
     }
 
     public static void main(String[] args) throws Exception {
-        if (args.length != 3) {
-            throw new IllegalArgumentException("arguments: HOST:PORT SCRIPT DIR");
+        if (args.length < 4 || args.length > 5) {
+            throw new IllegalArgumentException("arguments: HOST:PORT SCRIPT DIR rondo|kafka [RECORDING]");
         }
-        Tools tools = new Tools(args[0], Path.of(args[2]));
+        Tools tools = new Tools(args[0], Path.of(args[2]), args[3]);
         Exit.setExitProcedure(tools::exit);
         Exit.setHaltProcedure(tools::exit);
         int status = 0;
         try {
             tools.play(Files.readAllLines(Path.of(args[1])));
+            if (args.length == 5) {
+                Files.write(Path.of(args[4]), tools.recording);
+            }
+            tools.judge(args.length == 5);
         } catch (Exception | Error e) {
             System.setOut(tools.out);
             System.out.println(e);
@@ -106,18 +145,28 @@ final class Tools {
     }
 
     private void play(List<String> script) throws Exception {
+        boolean mine = true;
         for (int i = 0; i < script.size(); ) {
+            int from = i;
             String line = script.get(i++).strip().replace("@dir", dir.toString());
-            if (line.isEmpty() || line.startsWith("# ")) {
+            if (line.startsWith("? ")) {
+                mine = line.endsWith(" both") || line.endsWith(" " + broker);
+            }
+            if (line.isEmpty() || line.startsWith("# ") || line.startsWith("? ")) {
+                recording.add(script.get(from));
                 continue;
             }
-            if (line.startsWith("+ ")) {
-                String[] words = line.split(" ");
-                members.put(words[2], words[1].equals("streams") ? streams(words[2], words[3]) : consumer(words[1], words[2], words[3]));
+            if (line.startsWith("> ")) {
+                recording.add(script.get(from));
+                String[] words = line.split(" ", 3);
+                Files.writeString(dir.resolve(words[1]), words[2].replace('|', '\n') + "\n");
                 continue;
             }
-            if (line.startsWith("- ")) {
-                members.remove(line.substring(2)).close();
+            if (line.startsWith("+ ") || line.startsWith("- ")) {
+                recording.add(script.get(from));
+                if (mine) {
+                    member(line.split(" "));
+                }
                 continue;
             }
             if (!line.startsWith("$")) {
@@ -125,7 +174,7 @@ final class Tools {
             }
             int status = 0;
             List<String> expected = new ArrayList<>();
-            for (; i < script.size() && !script.get(i).matches("|\\$.*|[+#-] .*"); i++) {
+            for (; i < script.size() && !script.get(i).matches("|\\$.*|[+#?>-] .*"); i++) {
                 String next = script.get(i).strip().replace("@dir", dir.toString());
                 if (next.startsWith("! ")) {
                     status = Integer.parseInt(next.substring(2));
@@ -133,12 +182,73 @@ final class Tools {
                     expected.add(next);
                 }
             }
-            run(line, status, expected);
+            if (!mine) {
+                recording.addAll(script.subList(from, i));
+            } else if (line.startsWith("$=") || line.startsWith("$*")) {
+                compare(line, status, expected, script.get(from));
+            } else {
+                recording.addAll(script.subList(from, i));
+                run(line, status, expected);
+            }
         }
+    }
+
+    private void judge(boolean recorded) {
         out.println("  " + held + " runs of Kafka's tools said what was expected, " + failed + " did not");
-        if (failed > 0) {
+        if (failed > 0 && !recorded) {
             throw new IllegalStateException(failed + " of " + (held + failed) + " runs failed");
         }
+    }
+
+    private void member(String[] words) throws Exception {
+        if (words[0].equals("-")) {
+            members.remove(words[1]).close();
+            return;
+        }
+        members.put(words[2], words[1].equals("streams") ? streams(words[2], words[3]) : consumer(words[1], words[2], words[3]));
+    }
+
+    /** Runs a tool whose whole output is known. */
+    private void compare(String line, int status, List<String> expected, String written) throws Exception {
+        String command = line.substring(3);
+        long began = System.nanoTime();
+        Said said = tool(command);
+        List<String> lines = new ArrayList<>();
+        for (String l : said.lines) {
+            if (!l.matches("|at .*|\\.\\.\\. \\d+ more|(.*Exited: )?exit status \\d+")) { // of traces the heads
+                lines.add("| " + masked(l));
+            }
+        }
+        recording.add(written);
+        if (said.status != 0) {
+            recording.add("! " + said.status);
+        }
+        recording.addAll(lines);
+        List<String> want = new ArrayList<>(expected);
+        if (line.startsWith("$*")) {
+            Collections.sort(want);
+            Collections.sort(lines);
+        }
+        if (said.status == status && lines.equals(want)) {
+            out.printf("  %s (%d ms)%n", command, (System.nanoTime() - began) / 1_000_000);
+            held++;
+            return;
+        }
+        failed++;
+        List<String> missing = new ArrayList<>(want);
+        lines.forEach(missing::remove);
+        List<String> more = new ArrayList<>(lines);
+        want.forEach(more::remove);
+        out.println("FAIL " + command + " (" + (System.nanoTime() - began) / 1_000_000 + " ms)\nexit status " + said.status + ", recorded " + status
+                + "\nrecorded and not said:\n  " + String.join("\n  ", missing) + "\nsaid and not recorded:\n  " + String.join("\n  ", more));
+    }
+
+    private String masked(String line) {
+        line = line.replace(dir.toString(), "@dir");
+        for (Map.Entry<Pattern, String> mask : MASKS.entrySet()) {
+            line = mask.getKey().matcher(line).replaceAll(mask.getValue());
+        }
+        return line;
     }
 
     private void run(String line, int status, List<String> expected) throws Exception {
