@@ -69,7 +69,7 @@ func (t *Table) strips() []strip {
 // tick is a round step so that about eight fit.
 func tick(length float64) float64 {
 	for _, s := range []float64{1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 1200, 1800, 3600} {
-		if length/s <= 9 {
+		if length/s <= 8 {
 			return s
 		}
 	}

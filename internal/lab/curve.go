@@ -14,11 +14,11 @@ const curveHeight = 110
 // committed over time, and N where there is one that changes.
 func Curves(t *Table) string {
 	strips := t.strips()
-	if len(strips) == 0 {
+	if len(strips) == 0 || t.Scenario.Plain != nil {
 		return ""
 	}
 	c := &canvas{length: t.Scenario.For.Seconds(), y: 20}
-	c.text("h", marginLeft, c.y-4, "start", t.Scenario.Title+": done and committed")
+	c.text("h", marginLeft, c.y-4, "start", "Done and committed")
 	for _, s := range strips {
 		c.y += 22
 		c.text("s", marginLeft, c.y-6, "start", s.name)

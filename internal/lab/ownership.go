@@ -88,9 +88,9 @@ func (o *ownership) of(partition int, at float64) int {
 func (c *canvas) ownership(f *Facts) {
 	stays := f.stays()
 	n := partitionsOf(stays)
-	height := float64(rowHeight)
+	height, gap := float64(rowHeight), 2.0
 	if n > 12 {
-		height = max(160/float64(n), 1.6)
+		height, gap = max(160/float64(n), 1.6), 0
 	}
 	top := c.y
 	for p := 0; p < n; p++ {
@@ -100,13 +100,14 @@ func (c *canvas) ownership(f *Facts) {
 		for _, s := range stays {
 			if s.partition == p {
 				c.add(`<rect class="o%d" x="%.1f" y="%.1f" width="%.1f" height="%.1f"><title>partition %d, member %d: %.1f to %.1f s</title></rect>`,
-					s.member%memberColours, c.x(s.from), c.y+height*0.1, max(c.x(s.to)-c.x(s.from), 0.8), height*0.8, s.partition, s.member, s.from, s.to)
+					s.member%memberColours, c.x(s.from), c.y+gap, max(c.x(s.to)-c.x(s.from), 0.8), height-2*gap, s.partition, s.member, s.from, s.to)
 			}
 		}
 		c.y += height
 	}
 	if n > 12 {
-		c.text("t", marginLeft-8, (top+c.y)/2+4, "end", fmt.Sprintf("%d parts", n))
+		c.text("t", marginLeft-8, top+11, "end", "p0")
+		c.text("t", marginLeft-8, c.y-2, "end", fmt.Sprintf("p%d", n-1))
 	}
 	for _, at := range f.Rebalances {
 		c.add(`<line class="p" x1="%.1f" x2="%.1f" y1="%.1f" y2="%.1f"><title>rebalance: %.1f s</title></line>`, c.x(at), c.x(at), top-3, c.y+3, at)
@@ -143,12 +144,12 @@ func (c *canvas) ownershipLegend(members int) {
 			text = "member 0"
 		}
 		c.text("s", x+16, c.y, "start", text)
-		x += 34 + float64(len(text)-1)*7
+		x += 34 + float64(len(text)-1)*7.4
 	}
 	item := func(class, text string) {
 		c.add(`<path class="%s" transform="translate(%.1f %.1f)" d="M2 0v11"/>`, class, x, c.y-9)
 		c.text("s", x+10, c.y, "start", text)
-		x += 24 + float64(len(text))*6.4
+		x += 24 + float64(len(text))*6.9
 	}
 	item("p", "rebalance")
 	item("e", "session clock")

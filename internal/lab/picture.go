@@ -9,15 +9,15 @@ import (
 // The measures of a picture, in pixels of its own width; it is shown as wide
 // as the page.
 const (
-	pictureWidth = 960
-	marginLeft   = 66
-	marginRight  = 26
+	pictureWidth = 800
+	marginLeft   = 58
+	marginRight  = 24
 	rowHeight    = 18
 	stripGap     = 30
 )
 
 // pictureStyle gives every picture its colours, in light and dark.
-const pictureStyle = `.lab{font:12px system-ui,sans-serif;--ink:#1d2330;--soft:#6b7280;--line:#d5d9e0;--call:#4078c0;--again:#d08a2e;--cut:#b8bec8;--bad:#c62f3b;--good:#2d8a4e;--n:#7a4fb5;--back:#fff}
+const pictureStyle = `.lab{font:13px system-ui,sans-serif;--ink:#1d2330;--soft:#6b7280;--line:#d5d9e0;--call:#4078c0;--again:#d08a2e;--cut:#b8bec8;--bad:#c62f3b;--good:#2d8a4e;--n:#7a4fb5;--back:#fff}
 @media (prefers-color-scheme:dark){.lab{--ink:#e4e7ec;--soft:#9aa3b2;--line:#3a4150;--call:#6aa3ea;--again:#e3a857;--cut:#5b6473;--bad:#f0707b;--good:#66c58a;--n:#b594ec;--back:#14171d}}
 .lab .t{fill:var(--ink)}.lab .s{fill:var(--soft)}.lab .h{fill:var(--ink);font-weight:600}.lab .g{stroke:var(--line);stroke-width:1}
 .lab .c{fill:var(--call)}.lab .a{fill:var(--again)}.lab .x{fill:var(--cut)}.lab .e{stroke:var(--bad);stroke-width:2}.lab .f{fill:var(--bad)}
@@ -189,7 +189,7 @@ func (c *canvas) ns(f *Facts) {
 		}
 		text := fmt.Sprintf("N=%d", n.N)
 		c.add(`<text x="%.1f" y="%.1f" style="fill:var(--n)">%s</text>`, x, c.y+18, text)
-		free = x + float64(len(text))*7 + 4
+		free = x + float64(len(text))*7.6 + 4
 		wrote = true
 	}
 	if wrote {
@@ -212,9 +212,13 @@ func (c *canvas) legend() {
 	c.y += 16
 	x := float64(marginLeft)
 	item := func(mark, text string) {
+		wide := 26 + float64(len(text))*6.9
+		if x+wide > pictureWidth {
+			x, c.y = marginLeft, c.y+18
+		}
 		c.add(mark, x, c.y-9)
 		c.text("s", x+16, c.y, "start", text)
-		x += 26 + float64(len(text))*6.4
+		x += wide
 	}
 	item(`<rect class="c" x="%.1f" y="%.1f" width="12" height="10" rx="2"/>`, "call")
 	item(`<rect class="a" x="%.1f" y="%.1f" width="12" height="10" rx="2"/>`, "repeated")

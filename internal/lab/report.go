@@ -10,10 +10,10 @@ import (
 const reportStyle = `:root{color-scheme:light dark;--ink:#1d2330;--soft:#6b7280;--line:#d5d9e0;--back:#fff;--good:#2d8a4e;--why:#9a6200;--bad:#c62f3b}
 @media (prefers-color-scheme:dark){:root{--ink:#e4e7ec;--soft:#9aa3b2;--line:#3a4150;--back:#14171d;--good:#66c58a;--why:#e3a857;--bad:#f0707b}}
 body{font:15px/1.5 system-ui,sans-serif;color:var(--ink);background:var(--back);max-width:1000px;margin:2em auto;padding:0 1em}
-h2{margin-top:2.2em;border-bottom:1px solid var(--line)}h3{margin:2em 0 .3em}table{border-collapse:collapse;width:100%;font-size:13px;margin:.6em 0}
+h2{margin-top:2.2em;border-bottom:1px solid var(--line)}h3{margin:2em 0 .3em}table{border-collapse:collapse;font-size:13px;margin:.6em 0}
 td,th{border-bottom:1px solid var(--line);padding:3px 8px;text-align:left;vertical-align:top}th{color:var(--soft);font-weight:500}
 .ok::after{content:" \2713";color:var(--good)}.why{color:var(--why)}.bad{color:var(--bad);font-weight:600}.soft{color:var(--soft)}ol{font-size:13px;padding-left:1.6em}
-code{font-size:13px}summary{cursor:pointer;color:var(--soft)}nav a{margin-right:1em}`
+code{font-size:13px}pre{overflow-x:auto;font-size:12px}table{display:block;overflow-x:auto}summary{cursor:pointer;color:var(--soft)}nav a{margin-right:1em}`
 
 // Report writes one page that needs nothing else: every table with its
 // pictures.
