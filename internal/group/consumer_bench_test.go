@@ -66,12 +66,7 @@ func (c *caller) call(b *testing.B, s *Shard) {
 // gather has members call until the group is stable, and says when that was
 // and how many heartbeats it took.
 func gather(b *testing.B, s *Shard, all *callers, from time.Time) (took time.Duration, beats int) {
-	c := s.groups["g"]
-	for now := from; ; beats++ {
-		if g := s.groups["g"]; g != nil && beats >= all.Len() && g.members.state() == "Stable" {
-			c = g
-			break
-		}
+	for now := from; beats < all.Len() || s.groups["g"].members.state() != "Stable"; beats++ {
 		next := (*all)[0]
 		if now = now.Add(50 * time.Microsecond); next.at.Before(now) {
 			next.at = now // the coordinator hears one at a time
@@ -81,8 +76,8 @@ func gather(b *testing.B, s *Shard, all *callers, from time.Time) (took time.Dur
 		next.call(b, s)
 		heap.Fix(all, 0)
 	}
-	if len(c.members.(*consumer).members) != all.Len() {
-		b.Fatalf("%d members of %d", len(c.members.(*consumer).members), all.Len())
+	if c, _ := consumerOf(s.groups["g"]); len(c.members) != all.Len() {
+		b.Fatalf("%d members of %d", len(c.members), all.Len())
 	}
 	return took, beats
 }
