@@ -92,6 +92,7 @@ func Compare(s *Scenario, facts ...*Facts) *Table {
 			add(e.Metric)
 		}
 	}
+	add(s.Show...)
 	if s.Plain != nil {
 		add("generations", "expired", "stopped")
 	} else {

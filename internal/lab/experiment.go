@@ -12,7 +12,7 @@ import (
 // it: they may be written better after it was measured. A prediction by rule is
 // not among them, it has to be there before the run.
 func said() []string {
-	return []string{"title", "of", "place", "claim", "rule", "because", "article", "recorded", "ci", "measure", "scale"}
+	return []string{"title", "of", "place", "claim", "rule", "because", "article", "recorded", "show", "ci", "measure", "scale"}
 }
 
 // Experiment is the part of a scenario's file that decides what happens: its

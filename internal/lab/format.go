@@ -46,6 +46,7 @@ import (
 //	recorded RUN                a run of recorded.jsonl
 //	recorded METRIC V,V,...     numbers of another recording
 //	because COLUMN METRIC,... TEXT  the rule by which a column differs (because.go)
+//	show METRIC ...             rows that the table has in any case
 //	rule TEXT                   the mechanism
 
 // maxFile bounds a scenario file.
@@ -130,6 +131,7 @@ func (p *parser) directives() map[string]func(string) error {
 		"predict":      func(t string) error { return p.expect(t, &s.ByRule) },
 		"article":      func(t string) error { return p.expect(t, &s.Article) },
 		"recorded":     p.recorded, "because": p.because,
+		"show":      p.show,
 		"consumers": p.consumers, "grow": p.grow, "topic": p.topic, "move": p.move,
 		"lose": p.lose, "commits": p.commits, "draws": p.draws,
 		"rule": func(t string) error { s.Rules = append(s.Rules, t); return nonEmpty(t) },
@@ -406,6 +408,16 @@ func (p *parser) measure(t string) error {
 			return fmt.Errorf("%q: want streams42, percall, kafka-streams or consumers", policy)
 		}
 		p.s.Measured = append(p.s.Measured, policy)
+	}
+	return nonEmpty(t)
+}
+
+func (p *parser) show(t string) error {
+	for _, name := range strings.Fields(t) {
+		if metric(name) == nil {
+			return fmt.Errorf("unknown metric %q, did you mean %q?", name, nearest(name, metricNames()))
+		}
+		p.s.Show = append(p.s.Show, name)
 	}
 	return nonEmpty(t)
 }

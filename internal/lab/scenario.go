@@ -60,6 +60,7 @@ type Scenario struct {
 	Recorded []Expect // numbers of a recording that has no line in recorded.jsonl
 	Runs     []string // names of recordings in recorded.jsonl
 	Because  []Because
+	Show     []string // metrics that the table has in any case
 	Rules    []string // the mechanism, a sentence each
 }
 
