@@ -104,9 +104,7 @@ func (f *Facts) eventFacts(events []cause.Event, when func(cause.Event) float64)
 		}
 		f.Rebalances = append(f.Rebalances, at)
 		if e.Cause == cause.SessionClock && e.Confidence == cause.Stated {
-			for range max(len(e.Casualties), 1) {
-				f.Expired = append(f.Expired, at)
-			}
+			f.Expired = append(f.Expired, at) // rebalances that it began, as the recordings count them
 		}
 		f.Generations = max(f.Generations, int(e.To-before))
 	}

@@ -152,11 +152,13 @@ func (t *trial) groupFacts(f *Facts, r real, events []cause.Event, stats map[int
 		switch {
 		case at > f.Length || e.Confidence != cause.Stated: // what is inferred is a return after a loss
 		case e.Cause == cause.PollClock:
-			for range max(len(e.Casualties), 1) { // several within one rebalance have one time
+			for range victims(e) {
 				f.Evicted = append(f.Evicted, at)
 			}
 		case e.Cause == cause.SessionClock:
-			f.Expired = append(f.Expired, at)
+			for range victims(e) {
+				f.Expired = append(f.Expired, at)
+			}
 		}
 		f.Generations = max(f.Generations, int(e.To-before))
 	}
@@ -167,6 +169,18 @@ func (t *trial) groupFacts(f *Facts, r real, events []cause.Event, stats map[int
 		// What began as something else is one rebalance with that cause.
 		f.Evicted = f.Fenced
 	}
+}
+
+// victims counts the members that an event of a clock removed: who began it,
+// and who else lost its place before it was over. They have one time.
+func victims(e cause.Event) int {
+	n := 1
+	for _, m := range e.Casualties {
+		if m.ID != e.Trigger.ID {
+			n++
+		}
+	}
+	return n
 }
 
 // commitFacts are read back from the log of commits. Offsets of one request
