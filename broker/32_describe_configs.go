@@ -68,17 +68,24 @@ func (v configView) describeTopicConfig(d topicConfigDef, configs map[string]str
 }
 
 // handleDescribeConfigs shows the configs of topics, of this broker and of
-// groups, with their sources.
+// groups, with their sources. One resource of a kind that Kafka does not know
+// spoils the whole request there, and so here (KafkaApis.scala).
 func (b *Broker) handleDescribeConfigs(rq *request) {
 	msg := rq.msg.(*kmsg.DescribeConfigsRequest)
 	resp := kmsg.NewPtrDescribeConfigsResponse()
 	c := b.catalog()
+	spoiled := slices.ContainsFunc(msg.Resources, func(asked kmsg.DescribeConfigsRequestResource) bool {
+		return !knownResource(int(asked.ResourceType))
+	})
 	for _, asked := range msg.Resources {
 		r := kmsg.NewDescribeConfigsResponseResource()
 		r.ResourceType, r.ResourceName, r.ErrorMessage = asked.ResourceType, asked.ResourceName, kmsg.StringPtr("")
-		configs, ok := b.describeConfigs(c, asked)
-		if !ok {
-			r.ErrorCode, r.ErrorMessage = kerr.InvalidRequest.Code, kmsg.StringPtr(malformedText)
+		configs, failed := b.describeConfigs(c, asked)
+		if spoiled {
+			configs, failed = nil, fail(kerr.InvalidRequest, malformedText)
+		}
+		if failed != nil {
+			r.ErrorCode, r.ErrorMessage = failed.code, kmsg.StringPtr(failed.text)
 		}
 		for _, config := range configs {
 			if len(asked.ConfigNames) > 0 && !slices.Contains(asked.ConfigNames, config.Name) {
@@ -94,34 +101,52 @@ func (b *Broker) handleDescribeConfigs(rq *request) {
 	rq.reply(resp)
 }
 
-func (b *Broker) describeConfigs(c *catalog, asked kmsg.DescribeConfigsRequestResource) ([]kmsg.DescribeConfigsResponseResourceConfig, bool) {
-	view := b.viewOf(c)
+// describeConfigs lists the configs of one resource. What is said of one that
+// is not there are Kafka's words (ConfigHelper.scala).
+func (b *Broker) describeConfigs(c *catalog, asked kmsg.DescribeConfigsRequestResource) ([]kmsg.DescribeConfigsResponseResourceConfig, *failure) {
+	view, name := b.viewOf(c), asked.ResourceName
 	switch int(asked.ResourceType) {
 	case resourceTopic:
-		t := c.topic(asked.ResourceName)
+		if wrong := checkTopicName(name); wrong != "" {
+			return nil, fail(kerr.InvalidTopicException, "%s", wrong)
+		}
+		t := c.topic(name)
 		if t == nil {
-			return nil, false
+			return nil, fail(kerr.UnknownTopicOrPartition, "")
 		}
 		var out []kmsg.DescribeConfigsResponseResourceConfig
 		for _, d := range topicConfigs() {
 			value, source, all := view.describeTopicConfig(d, t.configs)
 			out = append(out, configEntry(d.name, &value, source, d.kind, false, all))
 		}
-		return out, true
+		return out, nil
 	case resourceBroker:
 		switch {
-		case asked.ResourceName == "":
-			return view.describeBroker(false), true
-		case b.isNodeName(asked.ResourceName):
-			return view.describeBroker(true), true
+		case name == "":
+			return view.describeBroker(false), nil
+		case b.isNodeName(name):
+			return view.describeBroker(true), nil
+		}
+		return nil, b.otherBroker(name, " or empty string,")
+	case resourceBrokerLogger:
+		if !b.isNodeName(name) {
+			return nil, b.otherBroker(name, "")
 		}
 	case resourceGroup:
-		if asked.ResourceName == "" {
-			return nil, false
+		if name == "" {
+			return nil, fail(kerr.InvalidRequest, "Group name must not be empty")
 		}
-		return describeGroup(c.groups[asked.ResourceName]), true
+		return describeGroup(c.groups[name]), nil
 	}
-	return nil, false
+	return nil, fail(kerr.InvalidRequest, malformedText)
+}
+
+// otherBroker says that a broker's config was asked of another one.
+func (b *Broker) otherBroker(name, or string) *failure {
+	if _, err := strconv.ParseInt(name, 10, 32); err != nil {
+		return fail(kerr.InvalidRequest, "Broker id must be an integer, but it is: %s", name)
+	}
+	return fail(kerr.InvalidRequest, "Unexpected broker id, expected %s%s but received %s", b.nodeName(), or, name)
 }
 
 // describeBroker lists every property, or, for the default of all brokers,

@@ -235,7 +235,7 @@ func (b *Broker) brokerTarget(name string) (alterTarget, *failure) {
 					return fail(kerr.InvalidRequest, "Cannot update these configs dynamically: Set(%s)", n)
 				}
 				if msg := checkValue(p.kind, configs[n]); msg != "" {
-					return fail(kerr.InvalidConfig, "Invalid value %s for configuration %s: %s", configs[n], n, msg)
+					return fail(kerr.InvalidRequest, "Invalid value %s for configuration %s: %s", configs[n], n, msg)
 				}
 			}
 			changed := view
@@ -246,7 +246,7 @@ func (b *Broker) brokerTarget(name string) (alterTarget, *failure) {
 			}
 			for _, d := range topicConfigs() {
 				if value, from := changed.topicDefault(d); d.check(value) != "" {
-					return fail(kerr.InvalidConfig, "Invalid value %s for configuration %s: %s", value, from, d.check(value))
+					return fail(kerr.InvalidRequest, "Invalid value %s for configuration %s: %s", value, from, d.check(value))
 				}
 			}
 			return nil

@@ -33,6 +33,14 @@ const (
 	resourceGroup         = 32
 )
 
+func knownResource(kind int) bool {
+	switch kind {
+	case resourceTopic, resourceBroker, resourceBrokerLogger, resourceClientMetrics, resourceGroup:
+		return true
+	}
+	return false
+}
+
 // topicConfigDef is one config that a topic may have (LogConfig.java).
 type topicConfigDef struct {
 	name   string
