@@ -11,6 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/rondo-streams/rondo/cause"
 	"github.com/rondo-streams/rondo/internal/group"
 	"github.com/rondo-streams/rondo/internal/journal"
 	"github.com/rondo-streams/rondo/internal/wire"
@@ -149,6 +150,9 @@ func (s *shard) live() (wanted bool) {
 func (s *shard) landAll() bool {
 	for {
 		s.todo = slices.DeleteFunc(append(s.todo, s.mail.take()...), func(l letter) bool {
+			if l.landed != nil && l.landed.err != nil {
+				s.c.told.takenBack(s.flight)
+			}
 			s.flying = s.flying && l.landed == nil
 			return l.landed != nil || l.moved // the log is about to be read anyway
 		})
@@ -254,9 +258,19 @@ func (s *shard) append() {
 	}
 	s.flight, s.queue = s.queue[:n:n], s.queue[n:]
 	s.flying = true
-	s.log.Append(journal.Append{Batches: batchOf(s.flight, time.Now().UnixMilli()), LeaderEpoch: s.epoch, Internal: true}, func(r journal.Result) {
-		s.mail.put(letter{landed: &landed{r.Err}})
-	})
+	records := journal.Append{Batches: batchOf(s.flight, time.Now().UnixMilli()), LeaderEpoch: s.epoch, Internal: true}
+	done := func(r journal.Result) { s.mail.put(letter{landed: &landed{r.Err}}) }
+	var events []cause.Event
+	for _, w := range s.flight {
+		events = append(events, w.Begun...)
+	}
+	if len(events) > 0 {
+		if p, begun := s.c.told.begun(events); p != nil {
+			journal.AppendPair(p.log, begun, s.c.told.written, s.log, records, done)
+			return
+		}
+	}
+	s.log.Append(records, done)
 }
 
 func sameTxn(a, b *group.Producer) bool {
@@ -283,9 +297,11 @@ func batchOf(writes []group.Output, nowMs int64) []byte {
 func (s *shard) land(l *landed) {
 	s.flying = false
 	first, last := s.flight[0].Seq, s.flight[len(s.flight)-1].Seq
+	flight := s.flight
 	s.flight = nil
 	if l.err != nil {
 		s.c.b.log.Error("group coordinator cannot write, its members are told", "partition", s.index, "cause", l.err)
+		s.c.told.takenBack(flight)
 		s.queue = nil
 		s.step(group.Appended{Seq: first, Code: errorCode(l.err)})
 	} else {

@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 
 	"github.com/rondo-streams/rondo/cause"
+	"github.com/rondo-streams/rondo/internal/group"
 	"github.com/rondo-streams/rondo/internal/journal"
 	"github.com/rondo-streams/rondo/internal/wire"
 )
@@ -17,8 +18,10 @@ const (
 )
 
 // eventsTopic writes the events of the groups to cause.HistoryTopic, where
-// every client can read them. A coordinator hands an event in and goes on: it
-// waits neither for the writer nor for the disk. What does not fit into the
+// every client can read them. That an event has begun, and its cause, is appended
+// with the generation that it makes, so that no client ever sees a generation
+// without a cause in the history. How it ended a coordinator hands in and goes on:
+// it waits neither for the writer nor for the disk. What does not fit into the
 // queue is counted and left out of the history; it is in the log all the same.
 type eventsTopic struct {
 	b     *Broker
@@ -41,6 +44,45 @@ func (e *eventsTopic) put(event cause.Event) {
 		if e.lost.Add(1) == 1 {
 			e.b.log.Error("group events come faster than they can be written, the history has gaps", "topic", cause.HistoryTopic)
 		}
+	}
+}
+
+// begun is the append of events that have begun, and where it goes: it is to be made
+// together with that of their generations. Where there is no topic yet, as in a
+// directory of an older version, the queue makes it.
+func (e *eventsTopic) begun(events []cause.Event) (*partition, journal.Append) {
+	t := e.b.catalog().topic(cause.HistoryTopic)
+	if t == nil {
+		for _, event := range events {
+			e.put(event)
+		}
+		return nil, journal.Append{}
+	}
+	var records []wire.Record
+	for i := range events {
+		records = e.record(records, &events[i])
+	}
+	if len(records) == 0 {
+		return nil, journal.Append{}
+	}
+	return t.partition(0), journal.Append{Batches: wire.AppendBatch(nil, wire.BatchOptions{}, records...), Internal: true}
+}
+
+// takenBack notes that generations could not be written.
+func (e *eventsTopic) takenBack(writes []group.Output) {
+	for _, w := range writes {
+		for _, event := range w.Begun {
+			event.Stage = cause.TakenBack
+			e.put(event)
+		}
+	}
+}
+
+// written is called when events have begun, or could not be written. The
+// generations stand by themselves: nobody is refused one because of its history.
+func (e *eventsTopic) written(r journal.Result) {
+	if r.Err != nil {
+		e.b.log.Error("that a group event has begun is not in the history", "topic", cause.HistoryTopic, "cause", r.Err)
 	}
 }
 
@@ -95,16 +137,13 @@ func (e *eventsTopic) write(records []wire.Record) error {
 	return (<-done).Err
 }
 
-// topic returns the topic, which the first event makes: a broker without
-// groups has none.
+// topic returns the topic, which is made with __consumer_offsets, or by the first
+// event: a broker without groups has none.
 func (e *eventsTopic) topic() (*topic, error) {
 	if t := e.b.catalog().topic(cause.HistoryTopic); t != nil {
 		return t, nil
 	}
-	wanted := &newTopic{name: cause.HistoryTopic, partitions: 1, configs: map[string]string{
-		"cleanup.policy": "delete", "compression.type": "producer",
-		"retention.ms": "604800000", "retention.bytes": "67108864", "segment.bytes": "8388608",
-	}}
+	wanted := historyTopic()
 	made := make(chan struct{})
 	e.b.meta.do(func() {
 		e.b.meta.createTopics([]*newTopic{wanted})
@@ -119,4 +158,11 @@ func (e *eventsTopic) topic() (*topic, error) {
 		return t, nil
 	}
 	return nil, fmt.Errorf("create the topic: %s", wanted.failed.text)
+}
+
+func historyTopic() *newTopic {
+	return &newTopic{name: cause.HistoryTopic, partitions: 1, configs: map[string]string{
+		"cleanup.policy": "delete", "compression.type": "producer",
+		"retention.ms": "604800000", "retention.bytes": "67108864", "segment.bytes": "8388608",
+	}}
 }

@@ -327,6 +327,9 @@ func (b *Broker) offsetsTopic() *topic {
 	if t := b.catalog().topic(offsetsTopicName); t != nil {
 		return t
 	}
+	if b.catalog().topic(cause.HistoryTopic) == nil {
+		b.meta.createInBackground(historyTopic())
+	}
 	b.meta.createInBackground(&newTopic{
 		name: offsetsTopicName, partitions: int(b.settings.int("offsets.topic.num.partitions")),
 		configs: map[string]string{

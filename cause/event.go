@@ -75,7 +75,21 @@ type Event struct {
 	Clocks     Clocks        `json:"clocks"`
 	Took       time.Duration `json:"took_ns"` // from the trigger until the group was stable or empty
 	Members    int           `json:"members"` // of the new generation
+	Stage      Stage         `json:"stage,omitempty"`
 }
+
+// Stage says how much of an event a record tells.
+type Stage string
+
+const (
+	// Whole: from the trigger to the end.
+	Whole Stage = ""
+	// Begun: the cause, written with the generation itself; how long it took and
+	// who held it open come with a later record, unless the broker was killed.
+	Begun Stage = "begun"
+	// TakenBack: the generation could not be written, and has never been.
+	TakenBack Stage = "taken back"
+)
 
 // String is the one line that a rebalance leaves in a log.
 func (e Event) String() string {

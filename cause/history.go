@@ -3,12 +3,15 @@ package cause
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 )
 
 // HistoryTopic is the internal topic in which Rondo's broker keeps the events
 // of its groups, for any Kafka client to read: one partition, the group id as
 // the key, [Event.Record] as the value, the time of the trigger as the
-// timestamp. It is made at the first event; its retention.ms and
+// timestamp. An event has a record when its generation is written, with the stage
+// [Begun], and another when it is over: [Settle] makes one of the two. It is made
+// with the topic of the groups; its retention.ms and
 // retention.bytes say how long the history is.
 const HistoryTopic = "__rondo_group_events"
 
@@ -47,6 +50,38 @@ func ParseRecord(value []byte) (Event, error) {
 		return Event{}, fmt.Errorf("read a group event: no group or no cause in it")
 	}
 	return r.Event, nil
+}
+
+// Settle makes one event of all records of it, in the order in which each was
+// first told: a whole one takes the place of the one that had begun, one that tells
+// of the same step at a second attempt replaces it, and what was taken back is left
+// out.
+func Settle(records []Event) []Event {
+	type step struct {
+		group    string
+		from, to int32
+	}
+	newest := map[step]int{} // where it stands
+	settled := make([]Event, 0, len(records))
+	for _, e := range records {
+		at := step{e.Group, e.From, e.To}
+		i, known := newest[at]
+		same := known && settled[i].At.Equal(e.At)
+		switch {
+		case same && settled[i].Stage == Whole:
+			continue // the other records of it came later
+		case same:
+			settled[i] = e
+			continue
+		case e.Stage == TakenBack:
+			continue
+		case known && settled[i].Stage == Begun:
+			settled[i].Stage = TakenBack
+		}
+		newest[at] = len(settled)
+		settled = append(settled, e)
+	}
+	return slices.DeleteFunc(settled, func(e Event) bool { return e.Stage == TakenBack })
 }
 
 // ClocksTag is the number of the tagged field with which a client asks Rondo's

@@ -18,8 +18,8 @@ import (
 const recentEvents = 10_000
 
 // events reads the history of causes from newest - back records on, or all of
-// it, and hands over those of the wanted groups in order. It reports false
-// when the cluster keeps none.
+// it, and hands over one event for each change of a generation, in order. It
+// reports false when the cluster keeps none.
 func (g *groupsRun) events(ctx context.Context, back int64, each func(cause.Event)) (bool, error) {
 	details, err := g.admin.ListTopicsWithInternal(ctx, cause.HistoryTopic)
 	if err != nil {
@@ -51,6 +51,7 @@ func (g *groupsRun) events(ctx context.Context, back int64, each func(cause.Even
 	partition := map[string]map[int32]kgo.Offset{cause.HistoryTopic: {0: kgo.NewOffset().At(from)}}
 	g.client.AddConsumePartitions(partition)
 	defer g.client.RemoveConsumePartitions(one)
+	var records []cause.Event
 	for next := from; next < end.Offset; {
 		fetches := g.client.PollFetches(ctx)
 		if err := ctx.Err(); err != nil {
@@ -65,8 +66,11 @@ func (g *groupsRun) events(ctx context.Context, back int64, each func(cause.Even
 			if err != nil {
 				return true, fmt.Errorf("read %s: offset %d: %w", cause.HistoryTopic, r.Offset, err)
 			}
-			each(e)
+			records = append(records, e)
 		}
+	}
+	for _, e := range cause.Settle(records) {
+		each(e)
 	}
 	return true, nil
 }
@@ -104,7 +108,7 @@ func (g *groupsRun) history(ctx context.Context) error {
 	}
 	for _, e := range events {
 		cells := []string{timeText(e.At), e.Group, strconv.Itoa(int(e.From)), strconv.Itoa(int(e.To)), causeText(&e), e.Trigger.ClientID, e.Trigger.Host,
-			e.Took.Round(time.Millisecond).String(), strconv.Itoa(e.Members), e.Clocks.String()}
+			tookText(e.Event), strconv.Itoa(e.Members), e.Clocks.String()}
 		if g.Verbose {
 			knob, _ := e.Cause.Knob()
 			cells = slices.Insert(cells, 5, e.Trigger.ID)
@@ -113,6 +117,15 @@ func (g *groupsRun) history(ctx context.Context) error {
 		t.add(cells...)
 	}
 	return t.write(g.t.out)
+}
+
+// tookText is how long it took; of one that goes on, or that a broker was killed in,
+// nobody knows.
+func tookText(e cause.Event) string {
+	if e.Stage == cause.Begun {
+		return "-"
+	}
+	return e.Took.Round(time.Millisecond).String()
 }
 
 func idList(members []cause.Member) string {

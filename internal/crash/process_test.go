@@ -66,7 +66,7 @@ func (p *process) start() {
 	p.t.Helper()
 	p.stderr = &tail{}
 	p.cmd = exec.Command(p.exe, "serve", "--data", p.dir, "--listen", p.addr,
-		"-X", "group.initial.rebalance.delay.ms=0", "-X", "group.max.session.timeout.ms=600000")
+		"-X", "group.initial.rebalance.delay.ms=0", "-X", "group.streams.initial.rebalance.delay.ms=0", "-X", "group.max.session.timeout.ms=600000")
 	p.cmd.Stderr = p.stderr
 	stdout, err := p.cmd.StdoutPipe()
 	if err != nil {

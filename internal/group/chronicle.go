@@ -39,6 +39,7 @@ func (h *chronicle) begin(s *Shard, w why, event cause.Event) {
 	event.Trigger, event.Reason, event.Clocks = w.trigger, w.reason, w.clocks
 	st := &epochStory{event: event}
 	h.story = st
+	s.begun(event)
 	s.log(func(code int16) {
 		switch {
 		case code == 0:
@@ -48,6 +49,12 @@ func (h *chronicle) begin(s *Shard, w why, event cause.Event) {
 			h.story = nil
 		}
 	})
+}
+
+// begun tells of a change of a generation with the record that makes it.
+func (s *Shard) begun(e cause.Event) {
+	e.Stage = cause.Begun
+	s.out.Begun = append(s.out.Begun, e)
 }
 
 // end ends the story, if there is one.

@@ -105,6 +105,7 @@ func (c *classic) completeJoin() {
 	if len(c.members) == 0 {
 		c.protocol = ""
 		c.enter(empty)
+		c.tellBegun()
 		c.closeStory()
 		c.writeEmpty()
 		return

@@ -114,6 +114,7 @@ func (c *classic) assign(req *kmsg.SyncGroupRequest) {
 		}
 		c.closeStory()
 	}, c.record(assignments))
+	c.tellBegun()
 }
 
 // releaseSyncs ends the parked syncs of a generation that will not come to its

@@ -197,15 +197,35 @@ func (w *mixed) erase() {
 // of a coordinator, in their order.
 type bumps []string
 
-// landed notes the epochs of one write. A group that takes over a classic one
-// begins with its generation, which is no bump.
-func (b *bumps) landed(t *testing.T, records []Record) {
-	ended, tookOver := false, false
+// landed notes the epochs of one write, each of which must have come with its
+// cause. A group that takes over a classic one begins with its generation, which is
+// no bump.
+func (b *bumps) landed(t *testing.T, out Output) {
+	records, before := out.Records, len(*b)
+	defer func() {
+		var begun bumps
+		for _, e := range out.Begun {
+			if e.Stage != cause.Begun || e.Cause == 0 {
+				t.Errorf("an event that begins: %+v", e)
+			}
+			if e.Protocol != "classic" {
+				begun = append(begun, fmt.Sprint(e.Protocol, " ", e.To))
+			}
+		}
+		if !slices.Equal(begun, (*b)[before:]) {
+			t.Errorf("written are the epochs %v, with the causes of %v", (*b)[before:], begun)
+		}
+	}()
+	ended, tookOver, epochs := false, false, 0
 	for _, r := range records {
 		ended = ended || r.Key[1] == keyClassic && r.Value == nil
 		if r.Key[1] == keyConsumerMember && r.Value != nil {
 			m, err := decodeMemberMeta(r.Value)
 			tookOver = tookOver || ended && err == nil && m.classic != nil
+		}
+		if r.Key[1] == keyConsumerGroup && r.Value != nil {
+			epochs++
+			tookOver = tookOver || ended && epochs > 1
 		}
 	}
 	for _, r := range records {

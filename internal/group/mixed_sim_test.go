@@ -209,7 +209,7 @@ func (w *mixed) append() {
 		} else {
 			for _, o := range flight {
 				w.durable = append(w.durable, o.Records...)
-				w.bumps.landed(w.t, o.Records)
+				w.bumps.landed(w.t, o)
 			}
 			w.step(Appended{Seq: flight[len(flight)-1].Seq})
 		}

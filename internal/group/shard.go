@@ -147,6 +147,7 @@ type Output struct {
 	Records []Record        // append as one batch, in order
 	Txn     *Producer       // set: the batch is transactional and this producer's
 	Replies []Reply         // send now
+	Begun   []cause.Event   // whose generations are in Records: write them before, or with them
 	Events  []cause.Event   // finished rebalances, one for each change of a generation
 	Topics  []InternalTopic // make these when they are not there yet
 }

@@ -107,6 +107,17 @@ func (c *classic) bumpStory() {
 	}
 }
 
+// tellBegun tells of a rebalance with the record of its generation, which for a
+// classic group is written at the end: when the leader has assigned, or nobody is
+// left.
+func (c *classic) tellBegun() {
+	if st := c.story; st != nil && !st.bumped.IsZero() {
+		e := st.event
+		e.Took, e.Members = c.s.now.Sub(e.At), len(c.members)
+		c.s.begun(e)
+	}
+}
+
 // closeStory ends the story of a rebalance when the group is stable or empty,
 // when the next rebalance begins, or when the shard ends. A story that did not
 // come to a new generation leaves nothing.

@@ -307,7 +307,7 @@ func (w *streamsSim) land(fails bool) {
 func (w *streamsSim) write(flight []Output) {
 	for _, out := range flight {
 		w.durable = append(w.durable, out.Records...)
-		w.bumps.landed(w.t, out.Records)
+		w.bumps.landed(w.t, out)
 	}
 }
 

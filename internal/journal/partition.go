@@ -318,16 +318,11 @@ type Result struct {
 func (p *Partition) Append(a Append, done func(Result)) {
 	now := wallMs()
 	p.mu.Lock()
-	e := pending{p: p, done: done, at: now}
-	if err := p.assign(&e, a); err != nil {
-		e.kind, e.body = 0, nil
-		e.result = Result{Base: -1, Last: -1, LogAppendTime: -1, Err: err}
-	}
-	err := p.l.enqueue(e)
+	err := p.l.enqueue(p.entry(a, done, now))
 	if err != nil {
 		// Closed: what assign changed will never be looked at again.
 		p.mu.Unlock()
-		done(Result{Base: -1, Last: -1, LogAppendTime: -1, Err: err})
+		done(failed(err))
 		return
 	}
 	p.mu.Unlock()
