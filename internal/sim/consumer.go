@@ -193,9 +193,14 @@ func (t *thread) idle() time.Duration {
 		return t.pollEnd
 	}
 	// The commit clock is restarted by the first turn after it is due, whether
-	// or not there is anything to commit.
-	horizon = min(horizon, r.LastCommit.Sub(epoch)+w.sc.Settings.CommitInterval)
-	if skip := (horizon - t.pollEnd) / t.act.Timeout; skip > 0 {
+	// or not there is anything to commit: that turn is played.
+	skip := (horizon - t.pollEnd) / t.act.Timeout
+	if due := r.LastCommit.Sub(epoch) + w.sc.Settings.CommitInterval; due < t.pollEnd {
+		skip = 0
+	} else {
+		skip = min(skip, (due-t.pollEnd)/t.act.Timeout+1)
+	}
+	if skip > 0 {
 		t.pollEnd += skip * t.act.Timeout
 	}
 	return t.pollEnd
