@@ -160,6 +160,9 @@ func (p *PerCall) Next() (time.Time, bool) {
 }
 
 func (p *PerCall) find(id TaskID) *lane {
+	if len(p.lanes) == 1 && p.lanes[0].id == id {
+		return &p.lanes[0]
+	}
 	i, found := slices.BinarySearchFunc(p.lanes, id, func(l lane, id TaskID) int { return l.id.Compare(id) })
 	if !found {
 		return nil
