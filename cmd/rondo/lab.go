@@ -70,7 +70,7 @@ func findScenarios(names []string) ([]*lab.Scenario, error) {
 	case err == nil:
 		return scenarios, nil
 	case errors.Is(err, os.ErrNotExist):
-		return nil, fail(exitNotFound, err, "rondo lab list shows the scenarios of this binary")
+		return nil, fail(exitNotFound, err, "a name with a slash or an ending is a file; rondo lab list shows the scenarios of this binary")
 	}
 	if u, ok := errors.AsType[*lab.UnknownError](err); ok {
 		return nil, fail(exitNotFound, err, "%s", u.Hint())
@@ -124,6 +124,15 @@ func (c *labShowCmd) Run(t *terminal) error {
 	return nil
 }
 
+// writable says before a long run whether its report can be written.
+func writable(name string) error {
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE, 0o644)
+	if err != nil {
+		return fail(exitFailed, fmt.Errorf("write the report: %w", err), "--report FILE takes another file")
+	}
+	return f.Close()
+}
+
 // writeFile writes a file and says so.
 func writeFile(t *terminal, name, text string) error {
 	if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
@@ -156,9 +165,17 @@ func (c *labRunCmd) Run(ctx context.Context, t *terminal) error {
 	if err != nil {
 		return err
 	}
+	if c.Report != "" {
+		if err := writable(c.Report); err != nil {
+			return err
+		}
+	}
 	began := time.Now()
 	tables, err := lab.Run(ctx, options)
 	if err != nil {
+		if d, ok := errors.AsType[*lab.DirError](err); ok {
+			return fail(exitFailed, d, "--dir DIR takes another directory")
+		}
 		if u, ok := errors.AsType[*lab.UnreachableError](err); ok {
 			return fail(exitUnreachable, err, "%s", u.Hint())
 		}
@@ -244,10 +261,18 @@ func (t *terminal) progress(p lab.Progress) {
 		t.say("predicted %s, sha256 %s", p.Scenario, p.Detail)
 	case "found":
 		t.say("%s %s: measured before", p.Scenario, p.Policy)
+	case "unmeasured":
+		if p.Detail == "" {
+			t.say("%s is predicted only", p.Scenario)
+		} else {
+			t.say("%s is not measured like that, but as %s", p.Scenario, p.Detail)
+		}
 	case "begins":
 		t.say("%s %s begins; the longest goes on for %s", p.Scenario, p.Policy, p.Left.Round(time.Second))
 	case "ended":
 		t.say("%d of %d: %s %s: %s (%s left)", p.Done, p.Total, p.Scenario, p.Policy, p.Detail, p.Left.Round(time.Second))
+	case "stopped":
+		t.say("%s %s stopped before its end", p.Scenario, p.Policy)
 	case "failed":
 		t.say("%d of %d: %s %s failed: %s", p.Done, p.Total, p.Scenario, p.Policy, p.Detail)
 	}

@@ -212,6 +212,9 @@ func (g *gathering) drive(i int) {
 func (g *gathering) options(i int, w *wire) []kgo.Opt {
 	pl := g.s.Plain
 	session, beat := cmp.Or(g.s.Session, 45*time.Second/time.Duration(g.scale)), cmp.Or(g.s.Heartbeat, 3*time.Second/time.Duration(g.scale))
+	if !g.c.free {
+		session = max(session, foreignSession)
+	}
 	out := []kgo.Opt{
 		kgo.SeedBrokers(regexp.MustCompile(",").Split(g.c.bootstrap, -1)...), kgo.ClientID(fmt.Sprintf("m%d", i)), kgo.Dialer(w.dial),
 		kgo.ConsumerGroup(g.trial.group), kgo.ConsumeTopics(g.trial.in), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),

@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 )
@@ -35,7 +36,7 @@ type Options struct {
 type Progress struct {
 	Scenario string
 	Policy   string
-	Event    string // predicted, begins, ended, found, failed
+	Event    string // predicted, unmeasured, begins, ended, stopped, found, failed
 	Detail   string
 	Done     int
 	Total    int
@@ -144,7 +145,7 @@ func (r *runner) predict() ([]*job, error) {
 		scale := r.scaleOf(s)
 		dir := filepath.Join(r.o.Dir, s.Name)
 		if err := os.MkdirAll(dir, 0o755); err != nil {
-			return nil, fmt.Errorf("make a directory for facts: %w", err)
+			return nil, &DirError{err}
 		}
 		path := filepath.Join(dir, "predicted.json")
 		old, before, err := readSealed(path)
@@ -159,6 +160,9 @@ func (r *runner) predict() ([]*job, error) {
 				return nil, err
 			}
 			r.o.Progress(Progress{Scenario: s.Name, Event: "predicted", Detail: before[:16]})
+		}
+		if !slices.ContainsFunc(r.o.Policies, s.Measures) && r.o.Java == nil {
+			r.o.Progress(Progress{Scenario: s.Name, Event: "unmeasured", Detail: strings.Join(s.Measured, ", ")})
 		}
 		for _, policy := range r.o.Policies {
 			if policy != ColumnStreams && !s.Measures(policy) {
@@ -202,6 +206,12 @@ func writeSealed(path string, s sealed) (string, error) {
 	}
 	return hash(data), nil
 }
+
+// DirError is a directory that results cannot be kept in.
+type DirError struct{ Err error }
+
+func (e *DirError) Error() string { return fmt.Sprintf("make a directory for results: %v", e.Err) }
+func (e *DirError) Unwrap() error { return e.Err }
 
 // measure runs the jobs side by side.
 func (r *runner) measure(ctx context.Context, jobs []*job) error {
@@ -289,7 +299,11 @@ func (r *runner) one(ctx context.Context, j *job) error {
 	if err == nil {
 		_, err = writeSealed(j.path, sealed{Written: time.Now().UTC(), Scenario: j.source, Prediction: j.before, Facts: []*Facts{f}})
 	}
-	if err != nil {
+	switch {
+	case err != nil && ctx.Err() != nil:
+		r.note(j, "stopped", 0, "")
+		return err
+	case err != nil:
 		r.note(j, "failed", 0, err.Error())
 		return err
 	}

@@ -29,6 +29,8 @@ const maxJVMs = 4
 // not, why.
 func (s *Scenario) OnStreams() error {
 	switch {
+	case s.Plain != nil:
+		return errors.New("its members are plain consumers")
 	case !s.Measures(ColumnStreams42) && !s.Measures(ColumnStreams):
 		return errors.New("its Streams loop is predicted only")
 	case s.Eager:
