@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -49,6 +51,7 @@ type liveGroup struct {
 	admin    *kadm.Client
 	wait     time.Duration
 	settings *predict.Settings
+	seen     groupView
 	topics   kadm.TopicsSet // what its members have
 	assumed  []string
 }
@@ -57,87 +60,127 @@ func (g *liveGroup) assume(format string, args ...any) {
 	g.assumed = append(g.assumed, fmt.Sprintf("group %s: ", g.name)+fmt.Sprintf(format, args...))
 }
 
-// members counts members and partitions, and guesses the kind of client from
-// the protocol.
+// members counts members and tasks, and takes the protocol and the kind of
+// client from what the group is.
 func (g *liveGroup) members(ctx context.Context) error {
-	described, err := g.describe(ctx)
-	if err != nil {
-		return fail(exitUnreachable, fmt.Errorf("describe group %s: %w", g.name, err), "look at -b and --timeout")
+	if err := g.describe(ctx); err != nil {
+		return err
 	}
-	d, ok := described[g.name]
-	switch {
-	case !ok || d.State == "Dead" || errors.Is(d.Err, kerr.GroupIDNotFound):
-		return fail(exitNotFound, fmt.Errorf("group %s: not found", g.name),
-			"rondo groups --list lists the groups; one with group.protocol=consumer or streams is not shown by DescribeGroups: give its settings as flags")
-	case d.Err != nil:
-		return fail(exitFailed, fmt.Errorf("describe group %s: %w", g.name, d.Err), "may this user describe the group?")
-	case len(d.Members) == 0:
+	d, s := &g.seen, g.settings
+	if len(d.Members) == 0 {
 		return fail(exitNotFound, fmt.Errorf("group %s: no members (state %s), so nothing to watch", g.name, d.State), "start the application, or give its settings with -c FILE or as flags")
 	}
-	g.topics = d.AssignedPartitions()
-	partitions := 0
-	for _, list := range g.topics {
-		partitions += len(list)
+	g.topics = kadm.TopicsSet{}
+	partitions, active := 0, 0
+	for _, m := range d.Members {
+		for topic, list := range m.Assignment {
+			g.topics.Add(topic, list...)
+		}
+		partitions += m.Partitions
+		active += len(strings.Fields(m.Tasks["active"]))
 	}
 	if partitions == 0 {
 		return fail(exitFailed, fmt.Errorf("group %s: its members have no partitions (state %s)", g.name, d.State), "is a rebalance going on? try again")
 	}
-	g.settings.Tasks, g.settings.Threads = partitions, len(d.Members)
-	g.settings.Static = d.Members[0].InstanceID != nil
+	s.Tasks, s.Threads, s.Static = partitions, len(d.Members), d.Members[0].Instance != ""
 	switch {
-	case d.Protocol == "stream":
-		g.settings.Kind = predict.KafkaStreams
-	case strings.HasPrefix(d.Protocol, "rondo"):
-		g.settings.Kind = predict.Rondo
+	case d.Type == "Streams":
+		s.Kind, s.Protocol, s.Tasks = predict.KafkaStreams, predict.Streams, active
+		g.assume("its topology has %d active tasks, on %d members", active, len(d.Members))
+		return nil
+	case d.Type == "Consumer":
+		s.Kind, s.Protocol = predict.JavaConsumer, predict.Consumer
+		g.assume("its members are Java consumers with group.protocol=consumer: --kind says otherwise")
+	case d.Assignor == "stream":
+		s.Kind = predict.KafkaStreams
+	case strings.HasPrefix(d.Assignor, "rondo"):
+		s.Kind = predict.Rondo
 	default:
-		g.settings.Kind = predict.JavaConsumer
-		g.assume("its members are Java consumers (assignor %s tells no more): --kind says otherwise", d.Protocol)
+		s.Kind = predict.JavaConsumer
+		g.assume("its members are Java consumers (assignor %s tells no more): --kind says otherwise", d.Assignor)
 	}
 	g.assume("a task for each of %d assigned partitions, %d members", partitions, len(d.Members))
 	return nil
 }
 
-// describe waits for a coordinator that is still loading, or is made by the
-// first request of a new cluster.
-func (g *liveGroup) describe(ctx context.Context) (kadm.DescribedGroups, error) {
-	deadline := time.Now().Add(g.wait)
-	for {
-		described, err := g.admin.DescribeGroups(ctx, g.name)
-		failed := err
-		if failed == nil {
-			failed = described[g.name].Err
-		}
-		if !errors.Is(failed, kerr.CoordinatorNotAvailable) && !errors.Is(failed, kerr.CoordinatorLoadInProgress) || time.Now().After(deadline) {
-			return described, err
-		}
-		select {
-		case <-time.After(100 * time.Millisecond):
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
+// describe looks the group up, whatever its type, and waits for a coordinator
+// that is still loading, or is made by the first request of a new cluster.
+func (g *liveGroup) describe(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, g.wait)
+	defer cancel()
+	found, errs := (&groupsRun{client: g.client, admin: g.admin}).lookUp(ctx, []string{g.name})
+	if len(errs) > 0 {
+		return explainCluster(ctx, errs[0])
 	}
+	g.seen = found[g.name]
+	return nil
 }
 
-// timeouts reads the newest record of the group. Where that is not allowed or
-// not to be found, the defaults are assumed, which the report lists.
+// timeouts reads what the members have told the group. Where that is not
+// allowed or not to be found, the defaults are assumed, which the report lists.
 func (g *liveGroup) timeouts(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, g.wait)
 	defer cancel()
-	value, err := g.record(ctx)
+	if g.seen.Type != "Classic" {
+		g.groupConfigs(ctx)
+	}
+	records, err := g.records(ctx)
 	if err != nil {
 		g.assume("time-outs could not be read from %s (%v)", groupTopic, err)
 		return
 	}
-	session, rebalance := int32(0), int32(0)
-	for _, m := range value.Members {
-		session, rebalance = max(session, m.SessionTimeoutMillis), max(rebalance, m.RebalanceTimeoutMillis)
+	var session, rebalance time.Duration
+	for _, m := range g.seen.Members {
+		session, rebalance = max(session, records[m.ID].Session), max(rebalance, records[m.ID].Rebalance)
 	}
-	g.settings.SessionTimeout = time.Duration(session) * time.Millisecond
-	g.settings.MaxPollInterval = time.Duration(rebalance) * time.Millisecond
-	g.assume("session.timeout.ms=%d and max.poll.interval.ms=%d, read from its record of generation %d", session, rebalance, value.Generation)
+	g.settings.MaxPollInterval = rebalance
+	if session > 0 {
+		g.settings.SessionTimeout = session
+		g.assume("session.timeout.ms=%d and max.poll.interval.ms=%d, read from its records", session.Milliseconds(), rebalance.Milliseconds())
+		return
+	}
+	g.assume("max.poll.interval.ms=%d, the rebalance time-out in the records of its members", rebalance.Milliseconds())
 }
 
-func (g *liveGroup) record(ctx context.Context) (*kmsg.GroupMetadataValue, error) {
+// groupConfigs asks for the clocks that the coordinator gives to members of
+// the newer protocols: configs of the group, or of the broker.
+func (g *liveGroup) groupConfigs(ctx context.Context) {
+	prefix := strings.ToLower(g.seen.Type)
+	req := kmsg.NewPtrDescribeConfigsRequest()
+	resource := kmsg.NewDescribeConfigsRequestResource()
+	resource.ResourceType, resource.ResourceName = kmsg.ConfigResourceTypeGroupConfig, g.name
+	req.Resources = append(req.Resources, resource)
+	resp, err := req.RequestWith(ctx, g.client)
+	if err == nil && len(resp.Resources) != 1 {
+		err = errors.New("no answer for the group")
+	}
+	if err == nil {
+		err = kerr.ErrorForCode(resp.Resources[0].ErrorCode)
+	}
+	if err != nil {
+		g.assume("the configs of the group could not be read (%v)", err)
+		return
+	}
+	for _, c := range resp.Resources[0].Configs {
+		if c.Value == nil {
+			continue
+		}
+		ms, err := strconv.ParseInt(*c.Value, 10, 32)
+		switch {
+		case err != nil:
+		case c.Name == prefix+".session.timeout.ms":
+			g.settings.SessionTimeout = time.Duration(ms) * time.Millisecond
+		case c.Name == prefix+".heartbeat.interval.ms":
+			g.settings.HeartbeatInterval = time.Duration(ms) * time.Millisecond
+		default:
+			continue
+		}
+		g.assume("%s=%s, a config of the group", c.Name, *c.Value)
+	}
+}
+
+// records reads what the newest records say of each member's time-outs.
+func (g *liveGroup) records(ctx context.Context) (map[string]group.Timeouts, error) {
 	ends, err := g.admin.ListEndOffsets(ctx, groupTopic)
 	if err == nil {
 		err = ends.Error()
@@ -153,7 +196,7 @@ func (g *liveGroup) record(ctx context.Context) (*kmsg.GroupMetadataValue, error
 	from := max(0, end.Offset-recentGroupRecords)
 	g.client.AddConsumePartitions(map[string]map[int32]kgo.Offset{groupTopic: {partition: kgo.NewOffset().At(from)}})
 	defer g.client.RemoveConsumePartitions(map[string][]int32{groupTopic: {partition}})
-	var newest *kmsg.GroupMetadataValue
+	newest := map[string]group.Timeouts{}
 	for next := from; next < end.Offset; {
 		fetches := g.client.PollFetches(ctx)
 		if err := fetches.Err(); err != nil {
@@ -161,31 +204,25 @@ func (g *liveGroup) record(ctx context.Context) (*kmsg.GroupMetadataValue, error
 		}
 		fetches.EachRecord(func(r *kgo.Record) {
 			next = r.Offset + 1
-			if v := g.mine(r); v != nil {
-				newest = v
+			for _, t := range group.TimeoutsOf(g.name, group.Record{Key: r.Key, Value: r.Value}) {
+				newest[t.Member] = t
 			}
 		})
-		if fetches.NumRecords() == 0 && newest != nil {
+		if fetches.NumRecords() == 0 && g.complete(newest) {
 			break // only control records follow
 		}
 	}
-	if newest == nil {
-		return nil, fmt.Errorf("no record of the group among the last %d", recentGroupRecords)
+	if !g.complete(newest) {
+		return nil, fmt.Errorf("no record of all its members among the last %d", recentGroupRecords)
 	}
 	return newest, nil
 }
 
-// mine is a record's value when it is one of the group and has members.
-func (g *liveGroup) mine(r *kgo.Record) *kmsg.GroupMetadataValue {
-	var key kmsg.GroupMetadataKey
-	if len(r.Value) == 0 || len(r.Key) < 2 || r.Key[0] != 0 || r.Key[1] != 2 || key.ReadFrom(r.Key) != nil || key.Group != g.name {
-		return nil
-	}
-	var value kmsg.GroupMetadataValue
-	if value.ReadFrom(r.Value) != nil || len(value.Members) == 0 {
-		return nil
-	}
-	return &value
+func (g *liveGroup) complete(records map[string]group.Timeouts) bool {
+	return !slices.ContainsFunc(g.seen.Members, func(m memberView) bool {
+		_, ok := records[m.ID]
+		return !ok
+	})
 }
 
 // rates looks at committed and end offsets twice. When the length of a call is

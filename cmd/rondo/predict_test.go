@@ -10,7 +10,9 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/rondo-streams/rondo"
 	"github.com/rondo-streams/rondo/broker"
@@ -62,33 +64,31 @@ func FuzzPredictConfig(f *testing.F) {
 	})
 }
 
-// TestPredictLiveGroup watches a group that works: its time-outs come from its
-// record, its partitions and rates from its offsets, and once it is closed the
-// answer is that there is nothing to watch.
+// TestPredictLiveGroup watches a group that works, in both protocols of a
+// consumer: its time-outs come from its records and configs, its partitions and
+// rates from its offsets, and once it is closed the answer is that there is
+// nothing to watch.
 func TestPredictLiveGroup(t *testing.T) {
+	t.Run("classic", func(t *testing.T) {
+		predictLive(t, "session.timeout.ms=20000 and max.poll.interval.ms=30000, read from its records")
+	})
+	t.Run("consumer", func(t *testing.T) {
+		predictLive(t, "max.poll.interval.ms=30000, the rebalance time-out in the records of its members", kgo.ServerSideBalancer(), kgo.Balancers(kgo.RangeBalancer()))
+	})
+}
+
+func predictLive(t *testing.T, timeouts string, opts ...kgo.Opt) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	b, err := broker.Start(ctx, broker.Config{Dir: t.TempDir(), Listen: "127.0.0.1:0", Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer b.Close()
-	client, err := kgo.NewClient(kgo.SeedBrokers(b.Addr()), kgo.ConsumerGroup("scorers"), kgo.ConsumeTopics("facts"),
+	b := startCluster(ctx, t)
+	client, err := kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(b.Addr()), kgo.ConsumerGroup("scorers"), kgo.ConsumeTopics("facts"),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.DisableAutoCommit(),
-		kgo.SessionTimeout(20*time.Second), kgo.RebalanceTimeout(30*time.Second))
+		kgo.SessionTimeout(20 * time.Second), kgo.RebalanceTimeout(30 * time.Second)}, opts...)...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer client.Close()
-	if _, err := kadm.NewClient(client).CreateTopics(ctx, 2, 1, nil, "facts"); err != nil {
-		t.Fatal(err)
-	}
-	for range 500 {
-		client.Produce(ctx, &kgo.Record{Topic: "facts", Value: []byte("fact")}, nil)
-	}
-	if err := client.Flush(ctx); err != nil {
-		t.Fatal(err)
-	}
+	fill(ctx, t, client)
 	done := work(ctx, client)
 
 	ask := func(args ...string) (int, string, string) {
@@ -100,7 +100,7 @@ func TestPredictLiveGroup(t *testing.T) {
 	if code != 0 {
 		t.Fatalf("exit %d: %s", code, talk)
 	}
-	for _, want := range []string{"2 tasks on 1 thread", "session.timeout.ms=20000 and max.poll.interval.ms=30000, read from its record", "are committed, seen for 1s", "one call after the other"} {
+	for _, want := range []string{"2 tasks on 1 thread", timeouts, "are committed, seen for 1s", "one call after the other"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)
 		}
@@ -109,6 +109,84 @@ func TestPredictLiveGroup(t *testing.T) {
 	<-done
 	if code, _, talk = ask("--call", "1s"); code != exitNotFound || !strings.Contains(talk, "no members (state Empty)") {
 		t.Errorf("without members: exit %d: %s", code, talk)
+	}
+}
+
+func startCluster(ctx context.Context, t *testing.T) *broker.Broker {
+	t.Helper()
+	b, err := broker.Start(ctx, broker.Config{Dir: t.TempDir(), Listen: "127.0.0.1:0", Logger: slog.New(slog.DiscardHandler),
+		Properties: map[string]string{"group.initial.rebalance.delay.ms": "0", "group.streams.initial.rebalance.delay.ms": "0"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { b.Close() })
+	return b
+}
+
+// fill makes the topic facts, of two partitions, with 500 records.
+func fill(ctx context.Context, t *testing.T, client *kgo.Client) {
+	t.Helper()
+	if _, err := kadm.NewClient(client).CreateTopics(ctx, 2, 1, nil, "facts"); err != nil {
+		t.Fatal(err)
+	}
+	for range 500 {
+		client.Produce(ctx, &kgo.Record{Topic: "facts", Value: []byte("fact")}, nil)
+	}
+	if err := client.Flush(ctx); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestPredictLiveStreams watches a streams group (KIP-1071): the tasks come
+// from its topology, the clocks from the group's configs and members.
+func TestPredictLiveStreams(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	b := startCluster(ctx, t)
+	client, err := kgo.NewClient(kgo.SeedBrokers(b.Addr()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	fill(ctx, t, client)
+	beat := func(epoch int32) *kmsg.StreamsGroupHeartbeatResponse {
+		req := kmsg.NewPtrStreamsGroupHeartbeatRequest()
+		req.Group, req.MemberID, req.MemberEpoch, req.RebalanceTimeoutMillis = "scorers", "m", epoch, -1
+		if epoch == 0 {
+			sub := kmsg.NewStreamsGroupHeartbeatRequestTopologySubtopology()
+			sub.SubtopologyID, sub.SourceTopics = "0", []string{"facts"}
+			topology := kmsg.NewStreamsGroupHeartbeatRequestTopology()
+			topology.Subtopologies = append(topology.Subtopologies, sub)
+			req.Topology, req.ProcessID, req.RebalanceTimeoutMillis = &topology, kmsg.StringPtr("p"), 70_000
+			req.ActiveTasks, req.StandbyTasks, req.WarmupTasks = []kmsg.TaskIDs{}, []kmsg.TaskIDs{}, []kmsg.TaskIDs{}
+		}
+		for {
+			resp, err := client.Broker(1).RetriableRequest(ctx, req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			answer := resp.(*kmsg.StreamsGroupHeartbeatResponse)
+			switch err := kerr.ErrorForCode(answer.ErrorCode); {
+			case err == nil:
+				return answer
+			case !kerr.IsRetriable(err): // the coordinator comes with the first request
+				t.Fatalf("heartbeat at epoch %d: %v", epoch, err)
+			}
+			time.Sleep(20 * time.Millisecond)
+		}
+	}
+	for resp := beat(0); len(resp.ActiveTasks) == 0; resp = beat(resp.MemberEpoch) {
+		time.Sleep(20 * time.Millisecond)
+	}
+	var out, talk bytes.Buffer
+	code := run(&terminal{in: strings.NewReader(""), out: &out, err: &talk}, []string{"predict", "-b", b.Addr(), "--group", "scorers", "--sample", "200ms", "--call", "1s"})
+	if code != 0 {
+		t.Fatalf("exit %d: %s", code, talk.String())
+	}
+	for _, want := range []string{"2 tasks on 1 thread", "its topology has 2 active tasks, on 1 members", "streams.session.timeout.ms=45000, a config of the group", "max.poll.interval.ms=70000, the rebalance time-out"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("no %q in\n%s", want, out.String())
+		}
 	}
 }
 
