@@ -26,6 +26,8 @@ import (
 //	advance 45s         time passes
 //	log hold|ok|CODE    appends wait; those that wait are durable, or fail
 //	restart, unload     of the coordinator
+//	state a 9           the last record of what a has says another state
+//	late a              the last record of what a has comes at the end of the log
 //
 // Answers, records and causes are drawn at the time at which they come. A
 // member id is shown as its client's name with a number.
@@ -214,6 +216,10 @@ func (w *world) play(t *testing.T, line string) {
 		w.replay()
 	case "loaded":
 		w.step(Loaded{})
+	case "state":
+		w.rewriteState(a.words[0], byte(number(t, a.words[1])))
+	case "late":
+		w.moveLast(a.words[0])
 	case "endtxn":
 		w.step(TxnEnded{Producer: int64(number(t, a.words[0])), Commit: a.words[1] == "commit"})
 	case "delete-topics":

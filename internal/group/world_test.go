@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -182,6 +183,33 @@ func (w *world) restart() {
 	w.s = New(w.cfg, rand.New(rand.NewPCG(3, 4)))
 	w.replay()
 	w.step(Loaded{})
+}
+
+// lastCurrent finds the last record of what a member of group g has.
+func (w *world) lastCurrent(member string) int {
+	for i, r := range slices.Backward(w.durable) {
+		for _, kind := range []int16{keyConsumerCurrent, keyStreamsCurrent} {
+			if bytes.Equal(r.Key, coordinatorKey(kind, "g", member)) {
+				return i
+			}
+		}
+	}
+	panic("no record of what " + member + " has")
+}
+
+// rewriteState changes the state of a member in the log to one that this version may
+// not know.
+func (w *world) rewriteState(member string, state byte) {
+	w.durable[w.lastCurrent(member)].Value[2+4+4] = state // after the version and two epochs
+	w.draw("--", "the log says that %s is in state %d", member, state)
+}
+
+// moveLast puts the last record of what a member has to the end of the log.
+func (w *world) moveLast(member string) {
+	i := w.lastCurrent(member)
+	r := w.durable[i]
+	w.draw("--", "%d records later the log says that %s", len(w.durable)-1-i, w.record(r))
+	w.durable = append(slices.Delete(w.durable, i, i+1), r)
 }
 
 func (w *world) replay() {
