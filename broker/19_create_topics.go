@@ -17,7 +17,6 @@ func (b *Broker) handleCreateTopics(rq *request) {
 		names[t.Topic]++
 	}
 	var wanted []*newTopic
-	budget := maxPartitions
 	for _, t := range msg.Topics {
 		if names[t.Topic] == 0 {
 			continue // a name given twice is answered once
@@ -27,16 +26,24 @@ func (b *Broker) handleCreateTopics(rq *request) {
 			w.failed = fail(kerr.InvalidRequest, "Duplicate topic name.")
 			names[t.Topic] = 0
 		}
-		if budget -= w.partitions; w.failed == nil && budget < 0 {
-			w.failed = fail(kerr.PolicyViolation, "Excessively large number of partitions per request.")
-		}
 		w.dry = msg.ValidateOnly
 		wanted = append(wanted, w)
 	}
+	boundPartitions(wanted)
 	b.meta.do(func() {
 		b.meta.createTopics(wanted)
 		rq.reply(b.createdTopics(wanted))
 	})
+}
+
+// boundPartitions refuses the topics of one request that are too many partitions.
+func boundPartitions(wanted []*newTopic) {
+	budget := maxPartitions
+	for _, w := range wanted {
+		if budget -= w.partitions; w.failed == nil && budget < 0 {
+			w.failed = fail(kerr.PolicyViolation, "Excessively large number of partitions per request.")
+		}
+	}
 }
 
 // wantTopic checks what can be checked without the catalog, in Kafka's order

@@ -3,6 +3,7 @@ package broker
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -166,5 +167,31 @@ func TestStreamsGroupMoves(t *testing.T) {
 	waitFor(t, "the task to be given to the third", func() bool { round(); return tasks() == 4 && len(threads[2].active["0"]) == 1 })
 	if code := nodes[at].commit("g", owner().id, owner().epoch, 9); code != 0 {
 		t.Errorf("a commit after everything: %s", errorName(code))
+	}
+}
+
+// A topology may ask for no more partitions than a CreateTopics request.
+func TestStreamsTopicTooLarge(t *testing.T) {
+	b := startBroker(t, func(c *Config) { c.Properties["group.streams.initial.rebalance.delay.ms"] = "0" })
+	c := dialClient(t, b)
+	c.awaitCoordinator()
+	c.makeTopic("t", 1, nil)
+	req := kmsg.NewPtrStreamsGroupHeartbeatRequest()
+	req.Group, req.MemberID, req.ProcessID, req.RebalanceTimeoutMillis = "g", "m", kmsg.StringPtr("p"), 60_000
+	req.ActiveTasks, req.StandbyTasks, req.WarmupTasks = []kmsg.TaskIDs{}, []kmsg.TaskIDs{}, []kmsg.TaskIDs{}
+	subs := make([]kmsg.StreamsGroupHeartbeatRequestTopologySubtopology, 2)
+	subs[0].SubtopologyID, subs[0].SourceTopics, subs[0].RepartitionSinkTopics = "0", []string{"t"}, []string{"r"}
+	subs[1].SubtopologyID, subs[1].RepartitionSourceTopics = "1", []kmsg.TopicInfo{{Topic: "r", NumPartitions: 1 << 30}}
+	req.Topology = &kmsg.StreamsGroupHeartbeatRequestTopology{Subtopologies: subs}
+	resp := do[*kmsg.StreamsGroupHeartbeatResponse](c, req, 0)
+	req.Topology, req.ActiveTasks, req.StandbyTasks, req.WarmupTasks = nil, nil, nil, nil
+	req.RebalanceTimeoutMillis = -1
+	waitFor(t, "the reason", func() bool {
+		req.MemberEpoch = resp.MemberEpoch
+		resp = do[*kmsg.StreamsGroupHeartbeatResponse](c, req, 0)
+		return strings.Contains(statusText(resp), "Creation failed: r (Excessively large number of partitions per request.)")
+	})
+	if b.catalog().topic("r") != nil {
+		t.Error("the topic was made")
 	}
 }

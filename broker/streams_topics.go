@@ -55,6 +55,7 @@ func (c *coordinator) makeInternalTopics(topics []group.InternalTopic) {
 	if len(wanted) == 0 {
 		return
 	}
+	boundPartitions(wanted)
 	go c.b.meta.do(func() {
 		c.b.meta.createTopics(wanted)
 		tr.mu.Lock()
