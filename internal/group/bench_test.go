@@ -10,7 +10,7 @@ import (
 )
 
 // crowd is a shard with one stable group of n members.
-func crowd(b *testing.B, n int) (*Shard, []string) {
+func crowd(b testing.TB, n int) (*Shard, []string) {
 	s := New(Config{InitialRebalanceDelay: time.Second}, rand.New(rand.NewPCG(1, 1)))
 	now := time.Unix(1_800_000_000, 0)
 	s.Step(now, Loaded{})

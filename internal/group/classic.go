@@ -54,6 +54,9 @@ type classic struct {
 	joinAlarm  alarm // ends the join phase
 	syncAlarm  alarm // ends the patience with members that do not sync
 	retryAlarm alarm // writes again what could not be written
+	holdAlarm  alarm // ends the waiting of the leader's assignment
+
+	held map[string][]byte // that assignment, by member id, nil when there is none
 
 	story *story         // of the rebalance that goes on
 	fell  []cause.Member // lost their place just before it began
@@ -114,6 +117,7 @@ func newClassic(s *Shard, g *group) *classic {
 	c.joinAlarm.ring = c.completeJoin
 	c.syncAlarm.ring = c.expireSync
 	c.retryAlarm.ring = c.writeEmpty
+	c.holdAlarm.ring = c.assign
 	return c
 }
 
@@ -365,6 +369,7 @@ func (c *classic) unload(code int16) {
 	c.s.alarms.stop(&c.joinAlarm)
 	c.s.alarms.stop(&c.syncAlarm)
 	c.s.alarms.stop(&c.retryAlarm)
+	c.drop()
 	c.closeStory()
 	c.phase = dead
 }

@@ -32,6 +32,7 @@ func (c *classic) rebalance(w why) {
 // together find themselves in one generation.
 func (c *classic) prepare(w why) {
 	if c.phase == completing {
+		c.drop()
 		c.releaseSyncs(kerr.RebalanceInProgress.Code)
 	}
 	c.s.alarms.stop(&c.syncAlarm)
@@ -112,13 +113,24 @@ func (c *classic) completeJoin() {
 	}
 	c.protocol = c.vote()
 	c.enter(completing)
+	// The leader comes last: while it assigns, the others ask for what they get.
 	for _, m := range c.order {
-		c.answerJoin(m, c.joinSuccess(m, true))
-		c.restart(m)
-		m.work = c.s.now
-		m.fresh, m.synced = false, false
+		if m.id != c.leader || len(c.members) < crowded {
+			c.admit(m)
+		}
+	}
+	if m := c.members[c.leader]; len(c.members) >= crowded {
+		c.admit(m)
 	}
 	c.s.alarms.set(&c.syncAlarm, c.s.now.Add(c.rebalanceTimeout()))
+}
+
+// admit takes a member into the generation.
+func (c *classic) admit(m *member) {
+	c.answerJoin(m, c.joinSuccess(m, true))
+	c.restart(m)
+	m.work = c.s.now
+	m.fresh, m.synced = false, false
 }
 
 // electLeader keeps the leader when it has joined and takes the first who has

@@ -2,6 +2,8 @@ package group
 
 import (
 	"bytes"
+	"slices"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -64,34 +66,61 @@ func (c *classic) sync(rq Request, req *kmsg.SyncGroupRequest) {
 	c.answerSync(m, kerr.RebalanceInProgress.Code) // of a connection that is gone
 	m.sync = parked{rq.Token, req.Version, true}
 	m.synced = true
-	c.maybeAllSynced()
+	all := c.allSynced()
+	if all {
+		c.s.alarms.stop(&c.syncAlarm)
+	}
 	if c.phase == stable {
 		c.answerSync(m, 0)
 		c.restart(m)
 		return
 	}
 	if c.leader == m.id {
-		c.assign(req)
+		c.hold(req)
+	}
+	if c.held != nil && (all || len(c.members) < crowded) {
+		c.assign()
 	}
 }
 
-// maybeAllSynced stops the sync alarm when nobody is missing.
-func (c *classic) maybeAllSynced() {
-	for _, m := range c.order {
-		if !m.synced {
-			return
-		}
+func (c *classic) allSynced() bool {
+	return !slices.ContainsFunc(c.order, func(m *member) bool { return !m.synced })
+}
+
+const (
+	// crowded is from how many members on the leader waits for the others.
+	crowded = 100
+	// holdShare is how long it waits for one of them, holdMost for all.
+	holdShare = 200 * time.Microsecond
+	holdMost  = 500 * time.Millisecond
+)
+
+// hold keeps what the leader has computed, in a crowd until everybody has asked
+// for what it gets, but not for long. Otherwise the first who gets its own, and
+// joins again to give up what it has lost, ends the phase for those whose request
+// is still on its way: they are sent back and have learned nothing, and what they
+// were to give up takes one more round. Kafka does not wait; nobody can tell.
+func (c *classic) hold(req *kmsg.SyncGroupRequest) {
+	c.held = make(map[string][]byte, len(c.members))
+	for _, a := range req.GroupAssignment {
+		c.held[a.MemberID] = bytes.Clone(a.MemberAssignment)
 	}
-	c.s.alarms.stop(&c.syncAlarm)
+	if len(c.members) >= crowded {
+		c.s.alarms.set(&c.holdAlarm, c.s.now.Add(min(time.Duration(len(c.members))*holdShare, holdMost)))
+	}
+}
+
+// drop forgets what was held.
+func (c *classic) drop() {
+	c.held = nil
+	c.s.alarms.stop(&c.holdAlarm)
 }
 
 // assign writes what the leader has computed. A member that it forgot gets the
 // empty assignment.
-func (c *classic) assign(req *kmsg.SyncGroupRequest) {
-	assignments := make(map[string][]byte, len(c.members))
-	for _, a := range req.GroupAssignment {
-		assignments[a.MemberID] = bytes.Clone(a.MemberAssignment)
-	}
+func (c *classic) assign() {
+	assignments := c.held
+	c.drop()
 	generation, leader := c.generation, c.members[c.leader]
 	c.s.log(func(code int16) {
 		if c.phase != completing || c.generation != generation {

@@ -172,6 +172,7 @@ func (c *classic) retire() {
 	for _, a := range []*alarm{&c.joinAlarm, &c.syncAlarm, &c.retryAlarm} {
 		c.s.alarms.stop(a)
 	}
+	c.drop()
 	c.closeStory()
 }
 
