@@ -42,6 +42,7 @@ rondo-verifiable         180  java               Kafka'\''s VerifiableConsumer: 
 rondo-verifiable-coop    180  java               the same: cooperative, a member killed
 rondo-verifiable-consumer 180 java               the same: the consumer protocol, and upgraded to it
 rondo-tools              180  java               Kafka'\''s command-line tools and its formatters of __consumer_offsets
+rondo-tools-recorded     180  java               the same tools: all that they say is what they say on Apache Kafka
 rondo-kafka-streams      300  java               a Kafka Streams 4.2.0 application: joins, is killed, closes
 rondo-streams-group      300  java               the same with group.protocol=streams (KIP-1071)
 rondo-streams-state      300  java               the same with state, a repartition topic and a standby replica
