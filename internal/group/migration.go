@@ -5,6 +5,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/rondo-streams/rondo/cause"
 )
 
 // A group changes its kind when it is empty and somebody comes with another
@@ -187,9 +189,13 @@ func (c *classic) revive() {
 		c.restart(m)
 	}
 	if c.phase == preparing || c.phase == completing {
-		first := c.order[0]
+		const rule = "the move to the consumer protocol could not be stored"
+		w := why{cause: cause.MemberChange, confidence: cause.Inferred, reason: rule}
+		if len(c.order) > 0 { // else everybody had left, and somebody was expected
+			w = c.follow(c.order[0], rule)
+		}
 		c.phase = stable
-		c.prepare(c.follow(first, "the move to the consumer protocol could not be stored"))
+		c.prepare(w)
 	}
 }
 
