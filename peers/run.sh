@@ -35,6 +35,8 @@ rondo-kafkajs            240  node               kafkajs: three members, one lea
 rondo-librdkafka         300  python             librdkafka: the same, range
 rondo-librdkafka-coop    300  python             librdkafka: the same, cooperative-sticky
 rondo-librdkafka-consumer 300 python             librdkafka: the same by the consumer protocol
+rondo-kafka-python       300  python             kafka-python: three members, one leaves, one is killed; range
+rondo-aiokafka           300  python             aiokafka: the same
 rondo-java               300  java               the Java client: one paused, one static, one killed; range
 rondo-java-coop          300  java               the same, cooperative-sticky
 rondo-java-consumer      300  java               the same by the consumer protocol
@@ -330,9 +332,11 @@ step() {
     rondo-kcat) need kcat kcat; on_rondo "$peers/kcat.sh" ;;
     rondo-cases-*) rondo_cases "${1#rondo-cases-}" ;;
     rondo-kafkajs) on_rondo env "NODE_PATH=$cache/node/node_modules" node "$peers/node/groups.js" ;;
-    rondo-librdkafka) on_rondo librdkafka range ;;
-    rondo-librdkafka-coop) on_rondo librdkafka cooperative-sticky ;;
-    rondo-librdkafka-consumer) on_rondo librdkafka consumer ;;
+    rondo-librdkafka) on_rondo python_groups range ;;
+    rondo-librdkafka-coop) on_rondo python_groups cooperative-sticky ;;
+    rondo-librdkafka-consumer) on_rondo python_groups consumer ;;
+    rondo-kafka-python) on_rondo python_groups kafka-python ;;
+    rondo-aiokafka) on_rondo python_groups aiokafka ;;
     rondo-java) on_rondo java_program peers.Groups range ;;
     rondo-java-coop) on_rondo java_program peers.Groups cooperative-sticky ;;
     rondo-java-consumer) on_rondo java_program peers.Groups consumer ;;
@@ -356,7 +360,7 @@ step() {
   esac
 }
 
-librdkafka() { "$cache/python/bin/python" "$peers/python/groups.py" "$2" "$1"; }
+python_groups() { "$cache/python/bin/python" "$peers/python/groups.py" "$2" "$1"; }
 
 # ---- running them ----
 
