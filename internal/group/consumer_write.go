@@ -126,21 +126,13 @@ func (c *consumer) ownedByOther(m *consumerMember, id TopicID, n int32) bool {
 func (c *consumer) writeTarget(id string, p partitionSet) {
 	old, had := c.targets[id]
 	c.targets[id] = p
-	c.s.change(Record{coordinatorKey(keyConsumerTarget, c.g.id, id), encodeTarget(p)}, func() { c.putTarget(id, old, had) })
+	c.s.change(Record{coordinatorKey(keyConsumerTarget, c.g.id, id), encodeTarget(p)}, func() { restore(c.targets, id, old, had) })
 }
 
 func (c *consumer) eraseTarget(id string) {
 	old, had := c.targets[id]
 	delete(c.targets, id)
-	c.s.change(Record{Key: coordinatorKey(keyConsumerTarget, c.g.id, id)}, func() { c.putTarget(id, old, had) })
-}
-
-func (c *consumer) putTarget(id string, p partitionSet, had bool) {
-	if had {
-		c.targets[id] = p
-		return
-	}
-	delete(c.targets, id)
+	c.s.change(Record{Key: coordinatorKey(keyConsumerTarget, c.g.id, id)}, func() { restore(c.targets, id, old, had) })
 }
 
 func (c *consumer) writeTargetEpoch(epoch int32) {

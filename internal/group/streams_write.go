@@ -46,7 +46,7 @@ func (t *streams) eraseMember(m *streamsMember) {
 
 	target, had := t.targets[m.id]
 	delete(t.targets, m.id)
-	t.s.change(Record{Key: coordinatorKey(keyStreamsTarget, t.g.id, m.id)}, func() { t.putTarget(m.id, target, had) })
+	t.s.change(Record{Key: coordinatorKey(keyStreamsTarget, t.g.id, m.id)}, func() { restore(t.targets, m.id, target, had) })
 
 	t.drop(m)
 	if len(t.members) == 0 {
@@ -88,15 +88,7 @@ func (t *streams) armPatience(m *streamsMember) {
 func (t *streams) writeTarget(id string, tasks roleTasks) {
 	old, had := t.targets[id]
 	t.targets[id] = tasks
-	t.s.change(Record{coordinatorKey(keyStreamsTarget, t.g.id, id), encodeStreamsTarget(tasks)}, func() { t.putTarget(id, old, had) })
-}
-
-func (t *streams) putTarget(id string, tasks roleTasks, had bool) {
-	if had {
-		t.targets[id] = tasks
-		return
-	}
-	delete(t.targets, id)
+	t.s.change(Record{coordinatorKey(keyStreamsTarget, t.g.id, id), encodeStreamsTarget(tasks)}, func() { restore(t.targets, id, old, had) })
 }
 
 func (t *streams) writeTargetEpoch(epoch int32) {

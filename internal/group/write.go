@@ -30,6 +30,15 @@ func (s *Shard) change(r Record, undo func()) {
 	}, r)
 }
 
+// restore takes a change of a map back.
+func restore[V any](m map[string]V, key string, was V, had bool) {
+	if had {
+		m[key] = was
+		return
+	}
+	delete(m, key)
+}
+
 // after runs something once everything that has been written so far is durable:
 // what an answer is read from must not be lost when it has left.
 func (s *Shard) after(then settle) {
