@@ -111,10 +111,6 @@ func (o *osFile) Size() (int64, error) {
 }
 
 func (o *osFile) WriteVec(off int64, bufs ...[]byte) error {
-	if len(bufs) == 1 {
-		_, err := o.f.WriteAt(bufs[0], off)
-		return err
-	}
 	return writeVec(o.f, off, bufs)
 }
 

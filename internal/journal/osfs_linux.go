@@ -21,18 +21,29 @@ func datasync(f *os.File) error {
 	}
 }
 
+// writeMax is the most that one call writes. From 2 MiB on the page cache asks
+// for huge pages, and finding them can take five times the processor time of
+// the copy itself.
+const writeMax = 1 << 20
+
 // writeVec is pwritev(2), called again until everything is written.
 func writeVec(f *os.File, off int64, bufs [][]byte) error {
 	vec := make([]syscall.Iovec, 0, min(len(bufs), iovMax))
-	for len(bufs) > 0 {
+	for bufs = after(bufs, 0); len(bufs) > 0; {
 		vec = vec[:0]
+		room := writeMax
 		for _, b := range bufs[:min(len(bufs), iovMax)] {
+			if len(b) > room && len(vec) > 0 {
+				break
+			}
+			n := min(len(b), room)
 			v := syscall.Iovec{}
-			if len(b) > 0 {
+			if n > 0 {
 				v.Base = &b[0]
 			}
-			v.SetLen(len(b))
+			v.SetLen(n)
 			vec = append(vec, v)
+			room -= n
 		}
 		// The offset is given as two longs; on 64 bits the second has no part in it.
 		n, _, errno := syscall.Syscall6(syscall.SYS_PWRITEV, f.Fd(), uintptr(unsafe.Pointer(&vec[0])), uintptr(len(vec)),
