@@ -20,6 +20,12 @@ fi
 echo "$(nproc) cores, load average $(cut -d' ' -f1 /proc/loadavg), $(go version | cut -d' ' -f3), $(date -u +%F)"
 go run ./bench/cost -rondo bin/rondo "${kafka[@]}" -secs "${SECS:-3}" -reps "${REPS:-3}" -warm "${WARM:-30}" -run "${RUN:-}"
 
+if [[ "assignor" =~ ${RUN:-} ]]; then
+  echo
+  echo "assignors, milliseconds an assignment"
+  RUN=uniform/members=1000/topics=10/partitions=10000 SECS=0.3 ./bench/assignor/run.sh | sed 's/^/  /'
+fi
+
 echo
 echo "10,000 HTTP calls in flight in one process"
 go test -tags synctests -run '^$' -bench '^BenchmarkTenThousandCalls$' -benchtime 1x . | awk '/^BenchmarkTenThousandCalls/ { for (i = 3; i < NF; i += 2) if ($(i + 1) == "MB" || $(i + 1) == "B/call") print "  " $i, $(i + 1) } /FAIL|panic/ { print; bad = 1 } END { exit bad }'

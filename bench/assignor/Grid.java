@@ -65,28 +65,32 @@ public class Grid {
         return subscriptions.equals("equal") ? SubscriptionType.HOMOGENEOUS : SubscriptionType.HETEROGENEOUS;
     }
 
-    public static void main(String[] args) {
-        double seconds = Double.parseDouble(args[0]);
-        int[][] sizes = {{100, 10, 1000}, {1000, 10, 10_000}, {1000, 100, 10_000}, {5000, 100, 50_000}};
-        for (String name : List.of("uniform", "range")) {
-            ConsumerGroupPartitionAssignor a = name.equals("uniform") ? new UniformAssignor() : new RangeAssignor();
-            for (int[] size : sizes) for (String topics : List.of("equal", "nested", "disjoint"))
-                for (String event : List.of("full", "stable", "join-one", "join-many", "leave-one", "leave-many", "partitions-added")) {
-                    Scene scene = scene(a, size[0], size[1], size[2], topics, event);
-                    GroupSpec spec = scene.spec(type(topics));
-                    SubscribedTopicDescriber describer = scene.topics();
-                    measure(a, spec, describer, seconds); // for the compiler
-                    System.out.printf("%s/members=%d/topics=%d/partitions=%d/%s/%s %.0f%n", name, size[0], size[1], size[2], topics, event,
-                        measure(a, spec, describer, seconds));
-                }
+    record Case(String name, ConsumerGroupPartitionAssignor assignor, GroupSpec spec, SubscribedTopicDescriber topics) {
+        /** Nanoseconds an assignment. */
+        double measure(double seconds) {
+            long began = System.nanoTime(), end = began + (long) (seconds * 1e9), now = began;
+            int n = 0;
+            for (; now < end || n == 0; n++, now = System.nanoTime())
+                if (assignor.assign(spec, topics).members().isEmpty()) throw new IllegalStateException("nobody has anything");
+            return (now - began) / (double) n;
         }
     }
 
-    static double measure(ConsumerGroupPartitionAssignor a, GroupSpec spec, SubscribedTopicDescriber describer, double seconds) {
-        long began = System.nanoTime(), end = began + (long) (seconds * 1e9), now = began;
-        int n = 0;
-        for (; now < end || n == 0; n++, now = System.nanoTime())
-            if (a.assign(spec, describer).members().isEmpty()) throw new IllegalStateException("nobody has anything");
-        return (now - began) / (double) n;
+    /** Arguments: seconds a scene, how the names of scenes begin, and seconds for the compiler before anything is measured. */
+    public static void main(String[] args) {
+        int[][] sizes = {{100, 10, 1000}, {1000, 10, 10_000}, {1000, 100, 10_000}, {5000, 100, 50_000}};
+        List<Case> cases = new ArrayList<>();
+        for (ConsumerGroupPartitionAssignor a : List.of(new UniformAssignor(), new RangeAssignor()))
+            for (int[] size : sizes) for (String topics : List.of("equal", "nested", "disjoint"))
+                for (String event : List.of("full", "stable", "join-one", "join-many", "leave-one", "leave-many", "partitions-added")) {
+                    String name = String.format("%s/members=%d/topics=%d/partitions=%d/%s/%s", a.name(), size[0], size[1], size[2], topics, event);
+                    if (!name.startsWith(args[1])) continue;
+                    Scene scene = scene(a, size[0], size[1], size[2], topics, event);
+                    cases.add(new Case(name, a, scene.spec(type(topics)), scene.topics()));
+                }
+        for (long end = System.nanoTime() + (long) (Double.parseDouble(args[2]) * 1e9); System.nanoTime() < end; )
+            cases.forEach(c -> c.measure(0.05));
+        double seconds = Double.parseDouble(args[0]);
+        cases.forEach(c -> System.out.printf("%s %.0f%n", c.name, c.measure(seconds)));
     }
 }
