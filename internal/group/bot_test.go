@@ -147,7 +147,7 @@ func (b *bot) joined(kr kmsg.Response) {
 
 // haunt sends what a generation that is over has left behind: a commit and an
 // assignment that were slow on their way. Neither may have an effect, unless
-// the coordinator is killed and wakes up in that generation again.
+// the coordinator is killed or moves, and wakes up in that generation again.
 func (b *bot) haunt(id string, generation int32) {
 	life := b.w.life
 	commit := kmsg.NewPtrOffsetCommitRequest()
@@ -155,7 +155,7 @@ func (b *bot) haunt(id string, generation int32) {
 	t := kmsg.NewOffsetCommitRequestTopic()
 	t.Topic, t.Partitions = "t", []kmsg.OffsetCommitRequestTopicPartition{{Partition: 0, Offset: 0}}
 	commit.Topics = append(commit.Topics, t)
-	b.w.request(b, commit, func(kr kmsg.Response) {
+	b.w.send(b, commit, true, func(kr kmsg.Response) {
 		if kr != nil && life == b.w.life && kr.(*kmsg.OffsetCommitResponse).Topics[0].Partitions[0].ErrorCode == 0 {
 			b.w.t.Errorf("%s committed in generation %d, which is over", id, generation)
 		}
@@ -164,7 +164,7 @@ func (b *bot) haunt(id string, generation int32) {
 	sync.Version, sync.Group, sync.Generation, sync.MemberID, sync.InstanceID = 5, "g", generation, id, b.instance
 	sync.ProtocolType, sync.Protocol = kmsg.StringPtr("consumer"), kmsg.StringPtr("range")
 	sync.GroupAssignment = []kmsg.SyncGroupRequestGroupAssignment{{MemberID: id, MemberAssignment: []byte{0, 1, 2}}}
-	b.w.request(b, sync, func(kr kmsg.Response) {
+	b.w.send(b, sync, true, func(kr kmsg.Response) {
 		if kr != nil && life == b.w.life && kr.(*kmsg.SyncGroupResponse).ErrorCode == 0 {
 			b.w.t.Errorf("%s synced in generation %d, which is over", id, generation)
 		}
@@ -230,7 +230,12 @@ func (b *bot) fetch(partitions []byte) {
 			b.join("")
 			return
 		}
-		for _, t := range kr.(*kmsg.OffsetFetchResponse).Groups[0].Topics {
+		answer := kr.(*kmsg.OffsetFetchResponse).Groups[0]
+		if answer.ErrorCode != 0 { // the coordinator moves
+			b.join("")
+			return
+		}
+		for _, t := range answer.Topics {
 			for _, p := range t.Partitions {
 				at := max(p.Offset, 0)
 				if at < floor[p.Partition] {

@@ -370,6 +370,9 @@ func (c *classic) unload(code int16) {
 	c.s.alarms.stop(&c.syncAlarm)
 	c.s.alarms.stop(&c.retryAlarm)
 	c.drop()
+	if c.phase == completing {
+		c.story = nil // its generation is not written: the next coordinator makes it again
+	}
 	c.closeStory()
 	c.phase = dead
 }

@@ -21,7 +21,7 @@ var simSeed = flag.Int64("seed", -1, "play this one world alone and print what h
 
 // TestSimulation plays random worlds: clients that join, work, commit, fall
 // silent, die, come back, leave and restart as static members; a log that is
-// slow and fails; a coordinator that is killed. Checkers watch all the time:
+// slow and fails; a coordinator that is killed, or moves. Checkers watch all the time:
 //
 //   - a partition has at most one owner in a generation,
 //   - a committed offset is never older than one that was acknowledged,
@@ -202,6 +202,9 @@ func (w *sim) checkShape() {
 		return
 	}
 	c := g.members.(*classic)
+	if w.s.phase != running {
+		return
+	}
 	if len(c.members) != len(c.order) || (c.phase == empty) != (len(c.members) == 0) && c.phase != preparing {
 		w.t.Errorf("%s with %d members, %d in order", c.phase, len(c.members), len(c.order))
 	}
@@ -261,7 +264,13 @@ func (w *sim) append() {
 
 // request sends a request and says when it will arrive.
 func (w *sim) request(b *bot, req kmsg.Request, answer func(kmsg.Response)) time.Time {
-	life := b.life
+	return w.send(b, req, false, answer)
+}
+
+// send sends a request. One that is brief does not outlive the coordinator that it
+// was sent to.
+func (w *sim) send(b *bot, req kmsg.Request, brief bool, answer func(kmsg.Response)) time.Time {
+	life, to := b.life, w.life
 	lost := !w.calm && w.rng.IntN(60) == 0
 	// One connection: requests arrive in the order in which they were sent.
 	arrives := w.now.Add(w.upTo(20 * time.Millisecond))
@@ -270,6 +279,9 @@ func (w *sim) request(b *bot, req kmsg.Request, answer func(kmsg.Response)) time
 	}
 	b.arrives = arrives
 	w.after(arrives.Sub(w.now), func() {
+		if brief && to != w.life {
+			return
+		}
 		w.token++
 		token := w.token
 		w.asked[token] = func(resp kmsg.Response) {
@@ -325,9 +337,23 @@ func (w *sim) fault() {
 	}
 }
 
-// crash kills the coordinator and starts it again from its log.
+// crash kills the coordinator, or lets another one take over, which begins from the
+// log. What was being written may be there or not; nobody has heard of it.
 func (w *sim) crash() {
-	w.say("the coordinator is killed")
+	if w.rng.IntN(2) == 0 {
+		w.say("the coordinator moves")
+		w.step(Unload{})
+		if len(w.asked) > 0 {
+			w.t.Errorf("%d requests are parked with a coordinator that is unloaded", len(w.asked))
+		}
+	} else {
+		w.say("the coordinator is killed")
+	}
+	if w.rng.IntN(2) == 0 {
+		for _, o := range w.flying {
+			w.durable = append(w.durable, o.Records...)
+		}
+	}
 	w.checkEvents()
 	w.life++
 	asked := w.asked
