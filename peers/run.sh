@@ -36,6 +36,7 @@ rondo-librdkafka         300  python             librdkafka: the same, range
 rondo-librdkafka-coop    300  python             librdkafka: the same, cooperative-sticky
 rondo-librdkafka-consumer 300 python             librdkafka: the same by the consumer protocol
 rondo-kafka-python       300  python             kafka-python: three members, one leaves, one is killed; range
+rondo-kafka-python-old   300  python             the same by a release of 2020, with the versions of that time
 rondo-aiokafka           300  python             aiokafka: the same
 rondo-java               300  java               the Java client: one paused, one static, one killed; range
 rondo-java-coop          300  java               the same, cooperative-sticky
@@ -102,11 +103,12 @@ prepare_node() {
 
 prepare_python() {
   need python3 python3-venv
-  cmp -s "$peers/python/requirements.txt" "$cache/python/installed.txt" && return
-  rm -rf "$cache/python"
+  cat "$peers"/python/requirements*.txt | cmp -s - "$cache/python/installed.txt" && return
+  rm -rf "$cache/python" "$cache/python-old"
   python3 -m venv "$cache/python" || die "could not run: python3 has no venv (Debian: apt-get install python3-venv)"
   retry "$cache/python/bin/pip" install --disable-pip-version-check --quiet -r "$peers/python/requirements.txt"
-  cp "$peers/python/requirements.txt" "$cache/python/installed.txt"
+  retry "$cache/python/bin/pip" install --disable-pip-version-check --quiet --target "$cache/python-old" -r "$peers/python/requirements-old.txt"
+  cat "$peers"/python/requirements*.txt >"$cache/python/installed.txt"
 }
 
 prepare_java() {
@@ -336,6 +338,7 @@ step() {
     rondo-librdkafka-coop) on_rondo python_groups cooperative-sticky ;;
     rondo-librdkafka-consumer) on_rondo python_groups consumer ;;
     rondo-kafka-python) on_rondo python_groups kafka-python ;;
+    rondo-kafka-python-old) PYTHONPATH=$cache/python-old on_rondo python_groups kafka-python ;;
     rondo-aiokafka) on_rondo python_groups aiokafka ;;
     rondo-java) on_rondo java_program peers.Groups range ;;
     rondo-java-coop) on_rondo java_program peers.Groups cooperative-sticky ;;
