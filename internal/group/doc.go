@@ -55,7 +55,9 @@
 //
 // # Two clocks, one cause
 //
-// Every change of a generation leaves exactly one [cause.Event] (story.go):
+// Every change of a generation leaves exactly one [cause.Event] (story.go). That
+// it has begun, and why, leaves with the records that make it (Output.Begun), so
+// that the history cannot miss it; the whole follows when it is over. It tells
 // which of the four causes it had, who triggered it, who lost their place, who
 // held it open, and what the trigger's two clocks showed. The session clock is
 // the coordinator's own. The poll clock is the member's; the coordinator sees
