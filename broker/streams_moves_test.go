@@ -67,107 +67,128 @@ func describeStreams(c *client) (text string, code int16) {
 	return fmt.Sprintf("%s %d %d %+v", g.State, g.Epoch, g.AssignmentEpoch, g.Members), g.ErrorCode
 }
 
+// movable is a streams group whose coordinator moves between three brokers.
+type movable struct {
+	t       *testing.T
+	b       *Broker
+	nodes   map[int32]*client
+	index   int32 // of the partition that the group lives in
+	at      int32 // who leads it
+	threads []*stream
+}
+
+func newMovable(t *testing.T) *movable {
+	b := startBroker(t, threeBrokers, func(c *Config) { c.Properties["group.streams.initial.rebalance.delay.ms"] = "0" })
+	m := &movable{t: t, b: b, nodes: map[int32]*client{}, index: group.PartitionFor("g", 50)}
+	for id := int32(1); id <= 3; id++ {
+		m.nodes[id] = dialNode(t, b, id)
+	}
+	m.nodes[1].makeTopic("t", 4, nil)
+	m.nodes[1].awaitCoordinator()
+	leaders, _ := m.nodes[1].leaders(offsetsTopicName)
+	m.at = leaders[m.index]
+	m.threads = []*stream{{t: t, nodes: m.nodes, id: "one"}, {t: t, nodes: m.nodes, id: "two"}}
+	return m
+}
+
+func (m *movable) tasks() (n int) {
+	for _, s := range m.threads {
+		n += len(s.active["0"])
+	}
+	return n
+}
+
+// round is a heartbeat of everybody.
+func (m *movable) round() {
+	m.t.Helper()
+	for _, s := range m.threads {
+		if code := s.beat(m.at); code != 0 {
+			m.t.Fatalf("heartbeat of %s: %s", s.id, errorName(code))
+		}
+	}
+}
+
+// commit commits for the first partition, by whoever has its task.
+func (m *movable) commit(offset int64) {
+	m.t.Helper()
+	for _, s := range m.threads {
+		if slices.Contains(s.active["0"], 0) {
+			if code := m.nodes[m.at].commit("g", s.id, s.epoch, offset); code != 0 {
+				m.t.Error(errorName(code))
+			}
+			return
+		}
+	}
+	m.t.Error("nobody has the first task")
+}
+
+// move moves the coordinator, and holds what the new one says against what the old
+// one said.
+func (m *movable) move() {
+	m.t.Helper()
+	before, _ := describeStreams(m.nodes[m.at])
+	events := len(m.b.Events())
+	to := m.at%3 + 1
+	if code := m.nodes[1].reassign(offsetsTopicName, m.index, to); code != 0 {
+		m.t.Fatal(errorName(code))
+	}
+	for _, s := range m.threads {
+		if code := s.beat(m.at); code != kerr.NotCoordinator.Code {
+			m.t.Errorf("the old coordinator answers a heartbeat: %s", errorName(code))
+		}
+	}
+	if code := m.nodes[m.at].commit("g", "one", m.threads[0].epoch, 1); code != kerr.NotCoordinator.Code {
+		m.t.Errorf("the old coordinator takes a commit: %s", errorName(code))
+	}
+	m.at = to
+	after := ""
+	waitFor(m.t, "the new coordinator", func() bool {
+		text, code := describeStreams(m.nodes[m.at])
+		after = text
+		return code == 0
+	})
+	if after != before {
+		m.t.Errorf("before the move\n%s\nafter it\n%s", before, after)
+	}
+	// The story of an epoch that goes on is told to its end by who is unloaded.
+	if n := len(m.b.Events()); n > events+1 {
+		m.t.Errorf("rebalances came with the move: %v", m.b.Events()[events:])
+	}
+}
+
 // The coordinator of a streams group moves, at rest and while tasks change hands:
 // the old one says NOT_COORDINATOR to everything, the new one has members, epochs,
 // tasks and offsets, and nothing of it is a rebalance.
 func TestStreamsGroupMoves(t *testing.T) {
-	b := startBroker(t, threeBrokers, func(c *Config) { c.Properties["group.streams.initial.rebalance.delay.ms"] = "0" })
-	nodes := map[int32]*client{}
-	for id := int32(1); id <= 3; id++ {
-		nodes[id] = dialNode(t, b, id)
-	}
-	nodes[1].makeTopic("t", 4, nil)
-	nodes[1].awaitCoordinator()
-	index := group.PartitionFor("g", 50)
-	leaders, _ := nodes[1].leaders(offsetsTopicName)
-	at := leaders[index]
-	threads := []*stream{{t: t, nodes: nodes, id: "one"}, {t: t, nodes: nodes, id: "two"}}
-	tasks := func() (n int) {
-		for _, s := range threads {
-			n += len(s.active["0"])
-		}
-		return n
-	}
-	round := func() {
-		for _, s := range threads {
-			if code := s.beat(at); code != 0 {
-				t.Fatalf("heartbeat of %s: %s", s.id, errorName(code))
-			}
-		}
-	}
-	waitFor(t, "tasks", func() bool { round(); return tasks() == 4 && len(threads[0].active["0"]) == 2 })
-
-	// move moves the coordinator, and holds what the new one says against what the
-	// old one said.
-	move := func() {
-		t.Helper()
-		before, _ := describeStreams(nodes[at])
-		events := len(b.Events())
-		to := at%3 + 1
-		if code := nodes[1].reassign(offsetsTopicName, index, to); code != 0 {
-			t.Fatal(errorName(code))
-		}
-		for _, s := range threads {
-			if code := s.beat(at); code != kerr.NotCoordinator.Code {
-				t.Errorf("the old coordinator answers a heartbeat: %s", errorName(code))
-			}
-		}
-		if code := nodes[at].commit("g", "one", threads[0].epoch, 1); code != kerr.NotCoordinator.Code {
-			t.Errorf("the old coordinator takes a commit: %s", errorName(code))
-		}
-		at = to
-		after := ""
-		waitFor(t, "the new coordinator", func() bool {
-			text, code := describeStreams(nodes[at])
-			after = text
-			return code == 0
-		})
-		if after != before {
-			t.Errorf("before the move\n%s\nafter it\n%s", before, after)
-		}
-		// The story of an epoch that goes on is told to its end by who is unloaded.
-		if n := len(b.Events()); n > events+1 {
-			t.Errorf("rebalances came with the move: %v", b.Events()[events:])
-		}
-	}
-	owner := func() *stream {
-		for _, s := range threads {
-			if slices.Contains(s.active["0"], 0) {
-				return s
-			}
-		}
-		t.Fatal("nobody has the first task")
-		return nil
-	}
+	m := newMovable(t)
+	one, two := m.threads[0], m.threads[1]
+	waitFor(t, "tasks", func() bool { m.round(); return m.tasks() == 4 && len(one.active["0"]) == 2 })
 	for offset := int64(5); offset < 8; offset++ {
-		if code := nodes[at].commit("g", owner().id, owner().epoch, offset); code != 0 {
-			t.Fatal(errorName(code))
-		}
-		epochs := []int32{threads[0].epoch, threads[1].epoch}
-		move()
-		if got := nodes[at].committed("g"); got[0] != offset {
+		m.commit(offset)
+		epochs := []int32{one.epoch, two.epoch}
+		m.move()
+		if got := m.nodes[m.at].committed("g"); got[0] != offset {
 			t.Errorf("offset %d is committed, want %d", got[0], offset)
 		}
-		round()
-		if now := []int32{threads[0].epoch, threads[1].epoch}; !slices.Equal(now, epochs) || tasks() != 4 {
-			t.Errorf("after a move the members are at %v with %d tasks, before at %v", now, tasks(), epochs)
+		m.round()
+		if now := []int32{one.epoch, two.epoch}; !slices.Equal(now, epochs) || m.tasks() != 4 {
+			t.Errorf("after a move the members are at %v with %d tasks, before at %v", now, m.tasks(), epochs)
 		}
 	}
 
 	// While somebody owes a task: it still owes it to the new coordinator.
-	threads[0].owns, threads[1].owns = threads[0].active, threads[1].active
-	threads = append(threads, &stream{t: t, nodes: nodes, id: "zero"})
-	waitFor(t, "a task to be called back", func() bool { round(); return len(threads[0].active["0"])+len(threads[1].active["0"]) == 3 })
-	move()
-	round()
-	if tasks() != 3 {
-		t.Errorf("%d tasks run while one is owed", tasks())
+	one.owns, two.owns = one.active, two.active
+	zero := &stream{t: t, nodes: m.nodes, id: "zero"}
+	m.threads = append(m.threads, zero)
+	waitFor(t, "a task to be called back", func() bool { m.round(); return len(one.active["0"])+len(two.active["0"]) == 3 })
+	m.move()
+	m.round()
+	if m.tasks() != 3 {
+		t.Errorf("%d tasks run while one is owed", m.tasks())
 	}
-	threads[0].owns, threads[1].owns = nil, nil
-	waitFor(t, "the task to be given to the third", func() bool { round(); return tasks() == 4 && len(threads[2].active["0"]) == 1 })
-	if code := nodes[at].commit("g", owner().id, owner().epoch, 9); code != 0 {
-		t.Errorf("a commit after everything: %s", errorName(code))
-	}
+	one.owns, two.owns = nil, nil
+	waitFor(t, "the task to be given to the third", func() bool { m.round(); return m.tasks() == 4 && len(zero.active["0"]) == 1 })
+	m.commit(9)
 }
 
 // A topology may ask for no more partitions than a CreateTopics request.
