@@ -31,13 +31,13 @@ type broker struct {
 	pid  int
 }
 
-// rondo is the command at exe.
-func rondo(exe, dir string) *broker {
+// rondo is the command at exe, with flags of serve.
+func rondo(exe, dir string, flags ...string) *broker {
 	return &broker{
 		name: "rondo",
 		dir:  dir,
 		begin: func(dir string) (string, int, error) {
-			cmd := exec.Command(exe, "serve", "--data", filepath.Join(dir, "data"), "--listen", "127.0.0.1:0")
+			cmd := exec.Command(exe, append([]string{"serve", "--data", filepath.Join(dir, "data"), "--listen", "127.0.0.1:0"}, flags...)...)
 			stdout, err := cmd.StdoutPipe()
 			if err != nil {
 				return "", 0, err

@@ -23,18 +23,32 @@ type cell struct {
 	// columns are the names in the reading, in order; a trailing "+" says that
 	// more is better.
 	columns []string
+	lazy    bool // also with Rondo's --flush never, which is how Kafka is shipped
 	run     func(b *broker, secs float64, rep int) (reading, error)
 }
 
 func cells() []cell {
 	durable := []string{"acks/s +", "p50, ms", "p99, ms", "broker CPU, us an ack"}
+	batches := []string{"records/s +", "broker CPU, s a million"}
+	latency := []string{"p50, ms", "p99, ms", "broker CPU, us a record"}
 	return append([]cell{
-		{"durable acks, 1 KiB records, 64 producers", durable, produceCell(64, 1, 1024, 64, true)},
-		{"durable acks, 1 KiB records, 512 producers", durable, produceCell(512, 1, 1024, 64, true)},
-		{"acks as shipped, 100 B records, 16 producers", durable, produceCell(16, 1, 100, 8, false)},
-		{"batches of 1,000 records of 100 B, as shipped", []string{"records/s +", "broker CPU, s a million"}, batchCell(16, 1000, 100, 8)},
-		{"fetch what is in memory", []string{"MB/s +", "broker CPU, s a GB"}, fetchCell},
-		{"commits of 10 offsets, 16 groups", []string{"commits/s +", "p50, ms", "p99, ms", "broker CPU, us a commit"}, commitCell},
+		{name: "durable acks, 1 KiB records, 64 producers", columns: durable, run: produceCell(64, 1, 1024, 64, true)},
+		{name: "durable acks, 1 KiB records, 512 producers", columns: durable, run: produceCell(512, 1, 1024, 64, true)},
+		{name: "acks as shipped, 100 B records, 16 producers", columns: durable, lazy: true, run: produceCell(16, 1, 100, 8, false)},
+		{name: "batches of 100 records of 100 B, as shipped", columns: batches, lazy: true, run: batchCell(16, 100, 100, 8)},
+		{name: "batches of 1,000 records of 100 B, as shipped", columns: batches, lazy: true, run: batchCell(16, 1000, 100, 8)},
+		{name: "batches of 100 records of 1 KiB, as shipped", columns: batches, lazy: true, run: batchCell(16, 100, 1024, 8)},
+		{name: "batches of 1,000 records of 1,000 B, as shipped", columns: batches, lazy: true, run: batchCell(16, 1000, 1000, 8)},
+		{name: "produce to fetch, 1,000 records/s singly", columns: latency, run: latencyCell(1000, 1)},
+		{name: "produce to fetch, 5,000 records/s singly", columns: latency, run: latencyCell(5000, 1)},
+		{name: "produce to fetch, 5,000 records/s in tens", columns: latency, run: latencyCell(5000, 10)},
+		{name: "fetch what is in memory", columns: []string{"MB/s +", "broker CPU, s a GB"}, run: fetchCell},
+		{name: "catch up from a cold disk: 64 partitions written in turn, 16 KB batches", columns: []string{"MB/s +", "broker CPU, s a GB"}, run: coldCell},
+		{name: "start with 2,000,000 records in 1,000 partitions", columns: []string{
+			"first answer after orderly end, ms", "all served after orderly end, ms", "CPU after orderly end, s",
+			"first answer after SIGKILL, ms", "all served after SIGKILL, ms", "CPU after SIGKILL, s",
+		}, run: startCell},
+		{name: "commits of 10 offsets, 16 groups", columns: []string{"commits/s +", "p50, ms", "p99, ms", "broker CPU, us a commit"}, run: commitCell},
 	}, groupCells()...)
 }
 
@@ -93,8 +107,13 @@ func produceFrame(topic string, partition int32, records, size int) []byte {
 	for i := range rs {
 		rs[i] = wire.Record{Offset: int64(i), Timestamp: time.Now().UnixMilli(), Value: bytes.Repeat([]byte{'x'}, size)}
 	}
+	return frameOf(topic, partition, wire.AppendBatch(nil, wire.BatchOptions{}, rs...))
+}
+
+// frameOf is a Produce request of one batch that is there already.
+func frameOf(topic string, partition int32, batch []byte) []byte {
 	p := kmsg.NewProduceRequestTopicPartition()
-	p.Partition, p.Records = partition, wire.AppendBatch(nil, wire.BatchOptions{}, rs...)
+	p.Partition, p.Records = partition, batch
 	t := kmsg.NewProduceRequestTopic()
 	t.Topic = topic
 	t.Partitions = append(t.Partitions, p)
@@ -157,7 +176,7 @@ func produceCell(conns, records, size int, partitions int32, durable bool) func(
 
 func batchCell(conns, records, size int, partitions int32) func(*broker, float64, int) (reading, error) {
 	return func(b *broker, secs float64, rep int) (reading, error) {
-		topic := fmt.Sprintf("batches-%d", rep)
+		topic := fmt.Sprintf("batches-%d-%d-%d", records, size, rep)
 		if err := newTopic(b, topic, partitions, false); err != nil {
 			return nil, err
 		}
@@ -215,8 +234,12 @@ func fetchCell(b *broker, secs float64, rep int) (reading, error) {
 }
 
 func fetchFrame(topic string, partition int32) []byte {
+	return encode(fetchRequest(topic, partition, 0))
+}
+
+func fetchRequest(topic string, partition int32, offset int64) *kmsg.FetchRequest {
 	p := kmsg.NewFetchRequestTopicPartition()
-	p.Partition, p.FetchOffset, p.PartitionMaxBytes = partition, 0, 1<<20
+	p.Partition, p.FetchOffset, p.PartitionMaxBytes = partition, offset, 1<<20
 	t := kmsg.NewFetchRequestTopic()
 	t.Topic = topic
 	t.Partitions = append(t.Partitions, p)
@@ -224,7 +247,7 @@ func fetchFrame(topic string, partition int32) []byte {
 	req.SetVersion(11)
 	req.ReplicaID, req.MaxWaitMillis, req.MinBytes, req.MaxBytes, req.SessionEpoch = -1, 500, 1, 50<<20, -1
 	req.Topics = append(req.Topics, t)
-	return encode(req)
+	return req
 }
 
 // commitCell commits ten offsets at a time to sixteen groups without members.

@@ -367,16 +367,16 @@ func groupCells() []cell {
 	dark := []string{"join: everything owned, s", "join: dark partition-s", "leave: everything owned, s", "leave: dark partition-s"}
 	commits := []string{"commits/s +", "p50, ms", "p99, ms", "broker CPU, us a commit"}
 	return []cell{
-		{"durable commits of 10 offsets, 16 groups", commits, durableCommits},
-		{"group, eager: 10 members, 100 partitions, an eleventh joins", dark, groupCell(eager, "eager", 10, 100)},
-		{"group, cooperative: 10 members, 100 partitions, an eleventh joins", dark, groupCell(cooperative, "cooperative", 10, 100)},
-		{"group, consumer: 10 members, 100 partitions, an eleventh joins", dark, groupCell(consumer, "consumer", 10, 100)},
-		{"group, cooperative: 100 members, 1,000 partitions", groupColumns(), groupCell(cooperative, "cooperative", 100, 1000)},
-		{"group, consumer: 100 members, 1,000 partitions", groupColumns(), groupCell(consumer, "consumer", 100, 1000)},
-		{"group, streams: 100 members, 1,000 tasks", groupColumns(), groupCell(streams, "streams", 100, 1000)},
-		{"group, cooperative: 1,000 members, 9,900 partitions", groupColumns(), groupCell(cooperative, "cooperative", 1000, 9900)},
-		{"group, consumer: 1,000 members, 9,900 partitions", groupColumns(), groupCell(consumer, "consumer", 1000, 9900)},
-		{"coordinator load: 1,000 groups, 100 offsets each, committed 20 times",
-			[]string{"start to the last offset, ms", "broker CPU, s", "records/s +"}, loadCell(1000, 100, 20)},
+		{name: "durable commits of 10 offsets, 16 groups", columns: commits, run: durableCommits},
+		{name: "group, eager: 10 members, 100 partitions, an eleventh joins", columns: dark, run: groupCell(eager, "eager", 10, 100)},
+		{name: "group, cooperative: 10 members, 100 partitions, an eleventh joins", columns: dark, run: groupCell(cooperative, "cooperative", 10, 100)},
+		{name: "group, consumer: 10 members, 100 partitions, an eleventh joins", columns: dark, run: groupCell(consumer, "consumer", 10, 100)},
+		{name: "group, cooperative: 100 members, 1,000 partitions", columns: groupColumns(), run: groupCell(cooperative, "cooperative", 100, 1000)},
+		{name: "group, consumer: 100 members, 1,000 partitions", columns: groupColumns(), run: groupCell(consumer, "consumer", 100, 1000)},
+		{name: "group, streams: 100 members, 1,000 tasks", columns: groupColumns(), run: groupCell(streams, "streams", 100, 1000)},
+		{name: "group, cooperative: 1,000 members, 9,900 partitions", columns: groupColumns(), run: groupCell(cooperative, "cooperative", 1000, 9900)},
+		{name: "group, consumer: 1,000 members, 9,900 partitions", columns: groupColumns(), run: groupCell(consumer, "consumer", 1000, 9900)},
+		{name: "coordinator load: 1,000 groups, 100 offsets each, committed 20 times",
+			columns: []string{"start to the last offset, ms", "broker CPU, s", "records/s +"}, run: loadCell(1000, 100, 20)},
 	}
 }

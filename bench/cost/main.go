@@ -50,9 +50,14 @@ func run(ctx context.Context) (err error) {
 			return err
 		}
 	}
+	// Rondo once more, with Kafka's bargain: nothing waits for the disk.
+	lazy := rondo(*exe, filepath.Join(dir, "rondo-never"), "--flush", "never")
+	if err := os.MkdirAll(lazy.dir, 0o755); err != nil {
+		return err
+	}
 	t := newTable(os.Stdout, brokers)
 	defer func() {
-		for _, b := range brokers {
+		for _, b := range append(brokers, lazy) {
 			if b.pid != 0 {
 				err = errors.Join(err, b.stop())
 			}
@@ -61,33 +66,59 @@ func run(ctx context.Context) (err error) {
 	if err := measureStarts(ctx, t, brokers, *reps); err != nil {
 		return err
 	}
-	if err := warmUp(ctx, brokers, *warm); err != nil {
+	chosen := slices.DeleteFunc(cells(), func(c cell) bool { return !match.MatchString(c.name) })
+	if err := warmUp(ctx, brokers, chosen, *warm); err != nil {
 		return err
 	}
-	for _, c := range cells() {
-		if !match.MatchString(c.name) {
-			continue
+	if err := lazy.start(); err != nil {
+		return err
+	}
+	never := newTable(os.Stdout, append([]*broker{lazy}, brokers[1:]...))
+	for _, c := range chosen {
+		if err := measure(ctx, c, *secs, *reps, brokers, t, lazy, never); err != nil {
+			return err
 		}
-		for rep := range *reps {
-			for _, b := range brokers {
-				if ctx.Err() != nil {
-					return ctx.Err()
-				}
-				r, err := c.run(b, *secs, rep)
-				if err != nil {
-					return fmt.Errorf("%s, %s: %w", b.name, c.name, err)
-				}
-				t.add(b, r)
-			}
-		}
-		t.print(c.name, c.columns)
 	}
 	return nil
 }
 
+// measure runs a cell on one broker after the other, as often as asked for.
+func measure(ctx context.Context, c cell, secs float64, reps int, brokers []*broker, t *table, lazy *broker, never *table) error {
+	run := func(b *broker, rep int, tables ...*table) error {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		r, err := c.run(b, secs, rep)
+		if err != nil {
+			return fmt.Errorf("%s, %s: %w", b.name, c.name, err)
+		}
+		for _, t := range tables {
+			t.add(b, r)
+		}
+		return nil
+	}
+	for rep := range reps {
+		for _, b := range brokers {
+			if err := run(b, rep, t, never); err != nil {
+				return err
+			}
+		}
+		if c.lazy {
+			if err := run(lazy, rep, never); err != nil {
+				return err
+			}
+		}
+	}
+	t.print(c.name, c.columns)
+	if c.lazy {
+		never.print(c.name+", Rondo with --flush never", c.columns)
+	}
+	clear(never.readings)
+	return nil
+}
+
 // warmUp lets a JVM compile what the cells will use.
-func warmUp(ctx context.Context, brokers []*broker, secs float64) error {
-	all := cells()
+func warmUp(ctx context.Context, brokers []*broker, all []cell, secs float64) error {
 	for _, b := range brokers {
 		for i, c := range all {
 			if !b.compiles || secs <= 0 || ctx.Err() != nil {
