@@ -99,6 +99,8 @@ func journalReadings() []reading {
 		{"rondo_segment_reads_total", "Reads answered from partition segments.", counter, func(s broker.Stats) int64 { return s.Journal.SegmentReads }},
 		{"rondo_compacted_bytes_total", "Bytes that compaction took away.", counter, func(s broker.Stats) int64 { return s.Journal.Compacted }},
 		{"rondo_expired_bytes_total", "Bytes that retention and DeleteRecords took away.", counter, func(s broker.Stats) int64 { return s.Journal.Expired }},
+		{"rondo_producer_ids", "Idempotent producers remembered, in all partitions.", gauge, func(s broker.Stats) int64 { return s.Journal.Producers }},
+		{"rondo_producer_ids_forgotten_total", "Idempotent producers forgotten because there were too many.", counter, func(s broker.Stats) int64 { return s.Journal.Forgotten }},
 	}
 }
 
