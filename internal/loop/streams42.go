@@ -59,9 +59,9 @@ type Streams42 struct {
 	lastPoll   time.Duration
 	lastCommit time.Duration // never until the first check, which is therefore always due
 
-	n          int
-	tasks      []task42  // ready ones, in task order
-	restoring  []TaskID  // assigned, not handed over yet
+	n         int
+	tasks     []task42 // ready ones, in task order
+	restoring []TaskID // assigned, not handed over yet
 
 	rebalancing bool
 
