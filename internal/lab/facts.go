@@ -151,7 +151,7 @@ func newFacts(s *Scenario, column string, scale int) *Facts {
 	for _, feed := range s.feeds() {
 		f.Fed += feed.Total
 	}
-	if i := len(s.Members) - 1; s.Members[i].Start > s.Zero+5*time.Second {
+	if i := len(s.Members) - 1; s.Members[i].Start >= s.Zero+5*time.Second {
 		f.Newcomer = &Newcomer{i, (s.Members[i].Start - s.Zero).Seconds()}
 	}
 	return f

@@ -237,7 +237,11 @@ func (p *parser) set(t string) error {
 		case "metadata.max.age.ms":
 			return millis(value, &p.plain().MetadataAge)
 		case "group.consumer.heartbeat.interval.ms":
-			return millis(value, &p.plain().BrokerBeat)
+			err := millis(value, &p.plain().BrokerBeat)
+			if err == nil && p.plain().BrokerBeat == 0 {
+				p.plain().BrokerBeat = ownBeat
+			}
+			return err
 		case "group.remote.assignor":
 			p.plain().Assignor = value
 			if value != "uniform" && value != "range" {

@@ -18,7 +18,8 @@ import (
 //	consumers range|cooperative|consumer   what the members are
 //	member ... protocol=P                  one that is another
 //	set metadata.max.age.ms=N group.remote.assignor=uniform|range
-//	set group.consumer.heartbeat.interval.ms=N     the broker's; default 5000, as Kafka's
+//	set group.consumer.heartbeat.interval.ms=N     the broker's; default 5000, as Kafka's;
+//	                  0: what Rondo's broker chooses when it is not set (scale 1: it does not scale)
 //	grow N at=D       the topic has N partitions from then on
 //	topic N at=D      another topic that everybody's expression matches
 //	move at=D         the coordinator moves to another broker
@@ -41,6 +42,9 @@ type Plain struct {
 
 	said bool // the directive consumers was there
 }
+
+// ownBeat is the interval that Rondo's broker chooses itself.
+const ownBeat = time.Duration(-1)
 
 func (p *parser) plain() *Plain {
 	if p.s.Plain == nil {
@@ -175,7 +179,12 @@ func (p *parser) checkPlain() error {
 	}
 	s.Plain.BrokerBeat = cmp.Or(s.Plain.BrokerBeat, 5*time.Second)
 	s.Plain.MetadataAge = cmp.Or(s.Plain.MetadataAge, 5*time.Minute)
-	if min(s.Plain.BrokerBeat, s.Plain.MetadataAge, cmp.Or(s.Heartbeat, time.Second)) < 50*time.Millisecond {
+	if s.Plain.BrokerBeat == ownBeat {
+		s.Scale = 1
+	} else if s.Plain.BrokerBeat < 50*time.Millisecond {
+		return errors.New("plain consumers have intervals of 50 ms and more")
+	}
+	if min(s.Plain.MetadataAge, cmp.Or(s.Heartbeat, time.Second)) < 50*time.Millisecond {
 		return errors.New("plain consumers have intervals of 50 ms and more")
 	}
 	if s.For+s.Zero > 2*time.Hour || max(s.Plain.Draws, 1)*len(s.Members) > 5000 {
@@ -195,7 +204,10 @@ func (pl *Plain) scaled(by func(time.Duration) time.Duration) *Plain {
 		return nil
 	}
 	c := *pl
-	c.BrokerBeat, c.MetadataAge, c.Jitter = by(c.BrokerBeat), by(c.MetadataAge), by(c.Jitter)
+	c.MetadataAge, c.Jitter = by(c.MetadataAge), by(c.Jitter)
+	if c.BrokerBeat != ownBeat {
+		c.BrokerBeat = by(c.BrokerBeat)
+	}
 	c.Growths = slices.Clone(c.Growths)
 	for i := range c.Growths {
 		c.Growths[i].At = by(c.Growths[i].At)

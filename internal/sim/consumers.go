@@ -41,7 +41,7 @@ type Consumers struct {
 	Assignor    string        // group.remote.assignor, default the broker's: uniform
 	Session     time.Duration // session.timeout.ms, and group.consumer.session.timeout.ms; default 45 s
 	Heartbeat   time.Duration // heartbeat.interval.ms, default 3 s
-	BrokerBeat  time.Duration // group.consumer.heartbeat.interval.ms, default 5 s
+	BrokerBeat  time.Duration // group.consumer.heartbeat.interval.ms, default 5 s; below 0: the coordinator chooses
 	MaxPoll     time.Duration // max.poll.interval.ms, default 5 min
 	MetadataAge time.Duration // metadata.max.age.ms, default 5 min
 	JoinDelay   time.Duration // group.initial.rebalance.delay.ms, default 0
@@ -172,6 +172,10 @@ func (w *stage) play() {
 		w.now = ev.at
 		ev.do()
 	}
+	w.now = w.s.For
+	for _, c := range w.all {
+		c.read()
+	}
 	for i := range w.parts {
 		w.out.Committed += w.parts[i].committed
 		for _, n := range w.parts[i].done {
@@ -193,7 +197,7 @@ func (w *stage) after(d time.Duration, do func()) { w.at(w.now+d, do) }
 func (w *stage) open() {
 	w.shard = coordinator.New(coordinator.Config{
 		InitialRebalanceDelay: cmp.Or(w.s.JoinDelay, -1), MinSession: time.Millisecond,
-		ConsumerSession: w.s.Session, ConsumerHeartbeat: w.s.BrokerBeat,
+		ConsumerSession: w.s.Session, ConsumerHeartbeat: max(w.s.BrokerBeat, 0),
 	}, rand.New(rand.NewPCG(w.s.Seed, uint64(w.home))))
 	w.tell()
 	for _, r := range w.durable {

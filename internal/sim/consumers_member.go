@@ -11,10 +11,9 @@ import (
 	coordinator "github.com/rondo-streams/rondo/internal/group"
 )
 
-// How often a consumer polls and commits, and how long it waits before it asks
-// again: retry.backoff.ms.
+// How often a consumer commits, and how long it waits before it asks again:
+// retry.backoff.ms.
 const (
-	pollEvery    = 100 * time.Millisecond
 	commitEvery  = 500 * time.Millisecond
 	retryBackoff = 100 * time.Millisecond
 )
@@ -47,7 +46,6 @@ func (c *consumer) start() {
 	c.alive, c.home = true, c.w.home
 	c.generation, c.positions = -1, map[int]int{}
 	c.refresh(c.life)
-	c.w.after(pollEvery, func() { c.poll(c.life) })
 	c.w.after(commitEvery, func() { c.commitLoop(c.life) })
 	if c.set.Kill > 0 {
 		c.w.at(c.set.Kill, c.die)
@@ -66,6 +64,7 @@ func (c *consumer) start() {
 
 // die ends the process without a word.
 func (c *consumer) die() {
+	c.read()
 	c.alive = false
 	c.life++
 	c.own(nil)
@@ -211,17 +210,17 @@ func (c *consumer) taken(list *[]Taken, n int) {
 
 // lose forgets the membership.
 func (c *consumer) lose() {
+	c.read()
 	c.taken(&c.w.out.Lost, len(c.owned))
 	c.own(nil)
 	c.generation, c.leads, c.joining = -1, false, false
 	c.beats++
 }
 
-// poll reads what has come.
-func (c *consumer) poll(life int) {
-	if !c.alive || c.life != life {
-		return
-	}
+// read reads what has come since it was asked last. A consumer that polls all
+// the time needs no event for it: what it has read matters when it commits, and
+// when it loses what it has.
+func (c *consumer) read() {
 	for _, n := range c.owned {
 		p := &c.w.parts[n]
 		for end := p.endAt(c.w.now); c.positions[n] < end; c.positions[n]++ {
@@ -230,7 +229,6 @@ func (c *consumer) poll(life int) {
 			c.w.out.Consumed++
 		}
 	}
-	c.w.after(pollEvery, func() { c.poll(life) })
 }
 
 func (c *consumer) commitLoop(life int) {
@@ -243,6 +241,7 @@ func (c *consumer) commitLoop(life int) {
 
 // commit is commitSync for what was read and not committed.
 func (c *consumer) commit() {
+	c.read()
 	var fresh []int
 	for _, n := range c.owned {
 		if c.positions[n] > c.w.parts[n].committed {
