@@ -312,11 +312,11 @@ func (k *keeper) settle(seg *journalSegment) error {
 	if len(shares) == 0 {
 		return nil
 	}
-	data := make([]byte, seg.size)
-	if _, err := seg.file.ReadAt(data, 0); err != nil {
+	src, err := sourceOf(seg, shares)
+	if err != nil {
 		return err
 	}
-	if err := k.copyAll(shares, data); err != nil {
+	if err := k.copyAll(shares, src); err != nil {
 		return err
 	}
 	for _, s := range shares {
@@ -328,12 +328,12 @@ func (k *keeper) settle(seg *journalSegment) error {
 
 // copyAll writes and syncs the files of all shares. On a full disk nobody else
 // has his turn until what it wrote is given back.
-func (k *keeper) copyAll(shares []settling, data []byte) error {
+func (k *keeper) copyAll(shares []settling, src *source) error {
 	k.l.ballast.turn <- struct{}{}
 	defer func() { <-k.l.ballast.turn }()
 	dirs := map[string]bool{}
 	for some := range slices.Chunk(shares, settleWidth) {
-		if err := k.copyShares(some, data, dirs); err != nil {
+		if err := k.copyShares(some, src, dirs); err != nil {
 			return err
 		}
 	}
@@ -341,7 +341,7 @@ func (k *keeper) copyAll(shares []settling, data []byte) error {
 }
 
 // copyShares writes and syncs the files of some partitions.
-func (k *keeper) copyShares(shares []settling, data []byte, dirs map[string]bool) error {
+func (k *keeper) copyShares(shares []settling, src *source, dirs map[string]bool) error {
 	var dirty []*handle
 	defer func() {
 		for _, h := range dirty {
@@ -349,7 +349,7 @@ func (k *keeper) copyShares(shares []settling, data []byte, dirs map[string]bool
 		}
 	}()
 	for i := range shares {
-		opened, err := k.copyShare(&shares[i], data, dirs)
+		opened, err := k.copyShare(&shares[i], src, dirs)
 		dirty = append(dirty, opened...)
 		if full(err) {
 			return errors.Join(err, giveBack(dirty, shares[:i+1]))
@@ -456,7 +456,7 @@ func (s *settling) publish() {
 
 // copyShare writes one partition's batches behind what it has, rolling to a new
 // segment by segment.bytes and segment.ms. It gives the files that it wrote to.
-func (k *keeper) copyShare(s *settling, data []byte, dirs map[string]bool) (dirty []*handle, err error) {
+func (k *keeper) copyShare(s *settling, src *source, dirs map[string]bool) (dirty []*handle, err error) {
 	p := s.p
 	p.mu.Lock()
 	start, settings := p.start, p.settings
@@ -486,7 +486,7 @@ func (k *keeper) copyShare(s *settling, data []byte, dirs map[string]bool) (dirt
 			size += int64(s.extents[j].size)
 			j++
 		}
-		opened, err := k.extend(p, seg, s.extents[i:j], data)
+		opened, err := k.extend(p, seg, s.extents[i:j], src)
 		dirty = append(dirty, opened...)
 		if err != nil {
 			return dirty, err
@@ -534,7 +534,7 @@ func (k *keeper) makeSegment(p *Partition, s segment, dirs map[string]bool) erro
 }
 
 // extend writes extents behind a segment, and index entries behind its index.
-func (k *keeper) extend(p *Partition, s *segment, extents []extent, data []byte) (dirty []*handle, err error) {
+func (k *keeper) extend(p *Partition, s *segment, extents []extent, src *source) (dirty []*handle, err error) {
 	log, err := k.files.acquire(p.logPath(*s))
 	if err != nil {
 		return nil, err
@@ -542,7 +542,6 @@ func (k *keeper) extend(p *Partition, s *segment, extents []extent, data []byte)
 	dirty = append(dirty, log)
 	var index []byte
 	entries := int64(0)
-	bufs := make([][]byte, 0, len(extents))
 	at := s.size
 	for _, e := range extents {
 		if s.indexed+entries == 0 || at-s.marked >= indexStep {
@@ -550,12 +549,11 @@ func (k *keeper) extend(p *Partition, s *segment, extents []extent, data []byte)
 			s.marked = at
 			entries++
 		}
-		bufs = append(bufs, data[e.pos:e.pos+e.size])
 		s.maxTs = max(s.maxTs, e.maxTs)
 		s.last = e.last
 		at += int64(e.size)
 	}
-	if err := log.file.WriteVec(s.size, bufs...); err != nil {
+	if err := src.copyTo(log.file, s.size, extents); err != nil {
 		return dirty, err
 	}
 	k.l.stats.settledBytes.Add(at - s.size)
