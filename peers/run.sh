@@ -11,6 +11,7 @@
 # Environment: PEERS_JOBS   steps at a time (default 2: most of them wait for sessions to run out)
 #              PEERS_LOGS   where logs and data go (default a new directory under ${TMPDIR:-/tmp})
 #              PEERS_REFERENCE=1   run the clients of rondo-* on Apache Kafka instead: is it them, or is it Rondo?
+#              PEERS_RECORD=FILE   with it: rondo-tools-recorded writes there what Kafka's tools said
 #              RONDO        the command under test (default bin/rondo)
 #              RONDO_CACHE  where downloads go (default ${XDG_CACHE_HOME:-~/.cache}/rondo)
 set -euo pipefail
@@ -461,7 +462,7 @@ case ${1:-} in
     step "$2"
     ;;
   restart) shift; restart "$@" ;;
-  -h | --help) sed -n '2,16p' "${BASH_SOURCE[0]}" | sed 's/^# \{0,1\}//' ;;
+  -h | --help) sed -n '2,17p' "${BASH_SOURCE[0]}" | sed 's/^# \{0,1\}//' ;;
   '') main '*' ;;
   *) main "$@" ;;
 esac
