@@ -109,6 +109,9 @@ func (g *liveGroup) describe(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, g.wait)
 	defer cancel()
 	found, errs := (&groupsRun{client: g.client, admin: g.admin}).lookUp(ctx, []string{g.name})
+	if len(errs) > 0 && errors.Is(errs[0], kerr.GroupIDNotFound) {
+		return fail(exitNotFound, fmt.Errorf("group %s: not found", g.name), "rondo groups --list lists the groups")
+	}
 	if len(errs) > 0 {
 		return explainCluster(ctx, errs[0])
 	}
