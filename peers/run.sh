@@ -462,7 +462,7 @@ case ${1:-} in
     step "$2"
     ;;
   restart) shift; restart "$@" ;;
-  -h | --help) sed -n '2,17p' "${BASH_SOURCE[0]}" | sed 's/^# \{0,1\}//' ;;
+  -h | --help) sed -n '2,16p' "${BASH_SOURCE[0]}" | sed 's/^# \{0,1\}//' ;;
   '') main '*' ;;
   *) main "$@" ;;
 esac
