@@ -171,6 +171,7 @@ func (g *liveGroup) groupConfigs(ctx context.Context) {
 		ms, err := strconv.ParseInt(*c.Value, 10, 32)
 		switch {
 		case err != nil:
+			continue // not a time
 		case c.Name == prefix+".session.timeout.ms":
 			g.settings.SessionTimeout = time.Duration(ms) * time.Millisecond
 		case c.Name == prefix+".heartbeat.interval.ms":
