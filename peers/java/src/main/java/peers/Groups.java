@@ -12,7 +12,9 @@ import java.util.UUID;
 import java.util.concurrent.Future;
 import java.util.function.BooleanSupplier;
 import java.util.stream.IntStream;
+import java.util.stream.Stream;
 import org.apache.kafka.clients.admin.Admin;
+import org.apache.kafka.clients.admin.ConsumerGroupDescription;
 import org.apache.kafka.clients.admin.ListOffsetsResult.ListOffsetsResultInfo;
 import org.apache.kafka.clients.admin.MemberToRemove;
 import org.apache.kafka.clients.admin.NewTopic;
@@ -21,6 +23,7 @@ import org.apache.kafka.clients.admin.RemoveMembersFromConsumerGroupOptions;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.clients.producer.RecordMetadata;
+import org.apache.kafka.common.GroupState;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.serialization.StringSerializer;
 
@@ -94,6 +97,7 @@ final class Groups {
         until("it comes back, three share", () -> lost.contains("b") && shared("a", "b", "c"));
         check(twice() == 0 || uncommitted > 0, twice() + " records seen twice although every commit was acknowledged");
 
+        until("the group has settled", () -> settled("a", "b", "c") && shared("a", "b", "c"));
         Set<Integer> before = partitions("c");
         int at = generation("a");
         c.leave();
@@ -121,6 +125,17 @@ final class Groups {
         admin.deleteConsumerGroups(List.of(group)).all().get();
         admin.deleteTopics(List.of(topic)).all().get();
         System.out.println("  group and topic deleted");
+    }
+
+    /** Whether no rebalance goes on, for the broker and, in a classic group, for the members. */
+    private boolean settled(String... names) {
+        try {
+            ConsumerGroupDescription d = admin.describeConsumerGroups(List.of(group)).all().get().get(group);
+            return d.groupState() == GroupState.STABLE && d.members().size() == names.length
+                    && (assignor.equals("consumer") || Stream.of(names).mapToInt(this::generation).distinct().count() == 1);
+        } catch (Exception e) {
+            throw new IllegalStateException(e);
+        }
     }
 
     private void produce(int n, String codec) throws Exception {
