@@ -40,6 +40,11 @@ func (c *conn) roundTrip(frame []byte) ([]byte, error) {
 	if _, err := c.Write(frame); err != nil {
 		return nil, err
 	}
+	return c.receive()
+}
+
+// receive reads the next answer, as roundTrip gives it.
+func (c *conn) receive() ([]byte, error) {
 	if _, err := io.ReadFull(c, c.in[:4]); err != nil {
 		return nil, err
 	}

@@ -52,14 +52,33 @@ func latencyCell(rate, batch int) func(*broker, float64, int) (reading, error) {
 	}
 }
 
-// paced sends a batch each time that one is due. The first eight bytes of each
-// value are when that was.
+// paced sends a batch each time that one is due, whether the ones before were
+// answered or not, as a producer with several requests in flight does. The first
+// eight bytes of each value are when that was.
 func paced(b *broker, topic string, partition int32, batch, batches int, first time.Time, every time.Duration) error {
 	c, err := dial(b.addr)
 	if err != nil {
 		return err
 	}
 	defer c.Close()
+	if err := c.SetDeadline(first.Add(time.Duration(batches)*every + time.Minute)); err != nil {
+		return err
+	}
+	acked := make(chan error, 1)
+	go func() {
+		for range batches {
+			answer, err := c.receive()
+			if err == nil {
+				err = produced(answer)
+			}
+			if err != nil {
+				// A broker that takes no more would block the sender.
+				acked <- errors.Join(err, c.Close())
+				return
+			}
+		}
+		acked <- nil
+	}()
 	records := make([]wire.Record, batch)
 	for n := range batches {
 		due := first.Add(time.Duration(n) * every)
@@ -69,15 +88,11 @@ func paced(b *broker, topic string, partition int32, batch, batches int, first t
 		for i := range records {
 			records[i] = wire.Record{Offset: int64(i), Timestamp: due.UnixMilli(), Value: value}
 		}
-		answer, err := c.roundTrip(frameOf(topic, partition, wire.AppendBatch(nil, wire.BatchOptions{}, records...)))
-		if err == nil {
-			err = produced(answer)
-		}
-		if err != nil {
-			return err
+		if _, err := c.Write(frameOf(topic, partition, wire.AppendBatch(nil, wire.BatchOptions{}, records...))); err != nil {
+			return errors.Join(err, c.Close(), <-acked)
 		}
 	}
-	return nil
+	return <-acked
 }
 
 // follow reads so many records of a partition as they come, and says how old
