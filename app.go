@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/rondo-streams/rondo/internal/call"
@@ -50,7 +51,8 @@ type App struct {
 // running is a thread that was started.
 type running struct {
 	*thread
-	stop func() // asks it to stop
+	stop      func() // asks it to stop
+	dismissed error  // why its static member is still in the group; read after done
 }
 
 // NewApp checks all settings and prepares a run; it opens no connection. The
@@ -222,6 +224,7 @@ func (a *App) startThread() (*running, error) {
 	}
 	go func() {
 		th.drive(stop)
+		a.dismiss(r)
 		close(th.done)
 		select {
 		case a.ended <- r:
@@ -294,7 +297,8 @@ func (a *App) isRunning() bool {
 // RemoveStreamThread stops the youngest thread and answers its name. It
 // returns when the thread has drained, for at most drain.timeout.ms, has
 // committed, and has left the group, or when ctx ends; the removal goes on
-// then.
+// then, to its end. A static member is taken out of the group as well (KIP-663),
+// after its last commit.
 func (a *App) RemoveStreamThread(ctx context.Context) (name string, err error) {
 	if !a.isRunning() {
 		return "", ErrNotRunning
@@ -315,26 +319,37 @@ func (a *App) RemoveStreamThread(ctx context.Context) (name string, err error) {
 	r.stop()
 	select {
 	case <-r.done:
-		return r.name, a.dismiss(ctx, r)
+		return r.name, r.dismissed
 	case <-ctx.Done():
-		return r.name, fmt.Errorf("remove thread %s: %w", r.name, context.Cause(ctx))
+		return r.name, fmt.Errorf("remove thread %s: %w: it goes on to stop and to leave the group", r.name, context.Cause(ctx))
 	}
 }
 
 // dismiss takes a removed thread's static member out of the group, as Kafka
 // Streams does: it stayed silent when it closed, and its partitions would wait
-// for it until the session clock fires.
-func (a *App) dismiss(ctx context.Context, r *running) error {
+// for it until the session clock fires. It belongs to the end of the thread and
+// not to the call that asked for it, which may be gone by then; and the thread's
+// number, its instance id with it, is free only afterwards.
+func (a *App) dismiss(r *running) {
+	a.mu.Lock()
+	leaving := r.leaving
+	a.mu.Unlock()
 	instance := r.instance()
-	if instance == "" {
-		return nil
+	if instance == "" || !leaving {
+		return
 	}
+	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+	defer cancel()
 	group := a.config.text("application.id")
-	_, err := kadm.NewClient(a.producer).LeaveGroup(ctx, kadm.LeaveGroup(group).Reason("the stream thread was removed").InstanceIDs(instance))
-	if err != nil {
-		return fmt.Errorf("take static member %s out of group %s: %w", instance, group, err)
+	left, err := kadm.NewClient(a.producer).LeaveGroup(ctx, kadm.LeaveGroup(group).Reason("the stream thread was removed").InstanceIDs(instance))
+	if err == nil {
+		err = left.Error()
 	}
-	return nil
+	if err == nil || errors.Is(err, kerr.UnknownMemberID) {
+		return // it is not there any more
+	}
+	r.dismissed = fmt.Errorf("take static member %s out of group %s: %w", instance, group, err)
+	r.log.Warn("take static member out of the group", "instance", instance, "error", err, "hint", "its partitions wait for session.timeout.ms")
 }
 
 // Stats takes a snapshot. It is cheap enough to be asked for many times a

@@ -72,6 +72,7 @@ func (th *thread) startCommit(then func(error)) {
 		th.pending--
 		th.committed(points, err)
 		then(err)
+		th.part()
 		if th.again {
 			th.again = false
 			th.commit()
@@ -88,6 +89,35 @@ func (th *thread) startCommit(then func(error)) {
 		err := th.member.Commit(ctx, offsets)
 		th.box.put(func() { finish(err) })
 	}()
+}
+
+// farewell commits what is finished when the poll clock has fired for w, while
+// the lease still stands: what is younger than the last commit would be done
+// again otherwise. The commit carries the strike of w. It answers when the
+// commit has, or ctx ends: the member does not wait for a cluster that is slow.
+func (th *thread) farewell(ctx context.Context, w member.Work) {
+	done := make(chan struct{})
+	th.box.put(func() {
+		th.hold(w)
+		th.parting = append(th.parting, func() {
+			th.startCommit(func(error) { close(done) })
+		})
+		th.part()
+	})
+	select {
+	case <-done:
+	case <-ctx.Done():
+	}
+}
+
+// part begins the commit before the end of a lease, unless one is under way.
+func (th *thread) part() {
+	if th.pending > 0 || len(th.parting) == 0 {
+		return
+	}
+	next := th.parting[0]
+	th.parting = th.parting[1:]
+	next()
 }
 
 // committed notes the outcome of a commit.

@@ -125,6 +125,7 @@ func (th *thread) event(ev member.Event) {
 	case member.Revoke:
 		th.revoked(ev)
 	case member.Lost:
+		th.keep = time.Time{}
 		th.lost(ev)
 		th.losePartitions(ev.Partitions, ev.Cause)
 	case member.Evicted:

@@ -138,6 +138,9 @@ func (t *task) note(p *inputPartition, at int64) string {
 // more. A commit that fails is repeated at the next look; when none succeeds,
 // the next owner knows nothing, and the record may cost it a lease too.
 func (th *thread) noteHeld() {
+	if time.Now().Before(th.keep) {
+		return
+	}
 	held := map[*inputPartition][]call.Strike{}
 	for _, w := range th.member.Held(th.app.noteAge) {
 		at := member.TopicPartition{Topic: w.Topic, Partition: w.Partition}
@@ -164,6 +167,29 @@ func (th *thread) noteHeld() {
 	}
 	if stale && th.pending == 0 {
 		th.startCommit(func(error) {})
+	}
+}
+
+// hold notes the strike of work whose poll clock has fired, and keeps all notes
+// as they are until the lease has gone.
+func (th *thread) hold(w member.Work) {
+	th.keep = time.Now().Add(2 * th.member.FarewellLimit())
+	at := member.TopicPartition{Topic: w.Topic, Partition: w.Partition}
+	t := th.taskOf(at)
+	if t == nil {
+		return
+	}
+	s := strikeOf(w, th.app.strikes.of(at, w.Offset, w.Name)+1)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.leaving {
+		return
+	}
+	for _, p := range t.parts {
+		same := func(h call.Strike) bool { return h.Offset == s.Offset && h.Call == s.Call }
+		if p.at == at && !slices.ContainsFunc(p.held, same) {
+			p.held = append(p.held, s)
+		}
 	}
 }
 

@@ -44,9 +44,11 @@ type thread struct {
 	revokes  []*revoke
 	stopping bool
 	stopped  bool
-	asked    bool // user code wants a commit
-	pending  int  // commits in flight
-	again    bool // the core wants a commit while another one is in flight
+	asked    bool      // user code wants a commit
+	pending  int       // commits in flight
+	again    bool      // the core wants a commit while another one is in flight
+	parting  []func()  // commits to begin before a lease goes
+	keep     time.Time // notes stay as they are until then: a lease is about to go
 	drivers  sync.WaitGroup
 
 	mu         sync.Mutex // guards tasks and the readings, for Stats
@@ -103,6 +105,9 @@ func (th *thread) open() error {
 	cfg := th.app.memberConfig(th.name)
 	cfg.Logger = th.log
 	cfg.InstanceID = th.instance()
+	if !th.app.streams42 {
+		cfg.Farewell = th.farewell
+	}
 	if th.member, err = member.Start(th.ctx, cfg); err != nil {
 		client.Close()
 		return fmt.Errorf("thread %s: join group %s: %w", th.name, cfg.Group, err)

@@ -400,6 +400,27 @@ func TestStaticThreadIsDismissed(t *testing.T) {
 	})
 }
 
+// TestStaticThreadIsDismissedLater: the caller does not wait for the end of the
+// removal. The static member is taken out of the group all the same.
+func TestStaticThreadIsDismissedLater(t *testing.T) {
+	ownBubble(t, func(w *world) {
+		s := w.scorer("later", 2, &service{act: after(3 * time.Second)})
+		app := w.run(w.build(s), fullPace.options(rondo.Set("group.instance.id", "i"), rondo.Set("num.stream.threads", "2"))...)
+		eventually(t, time.Minute, "a task each", func() bool { return len(app.Stats().Threads) == 2 && balanced(app, 1) })
+		w.fill(s.in, 2, 0, 2, one)
+		eventually(t, time.Minute, "both calls", func() bool { return app.Stats().Counts.InFlight == 2 })
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		if _, err := app.RemoveStreamThread(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatalf("RemoveStreamThread: %v, want the end of its context", err)
+		}
+		eventually(t, 15*time.Second, "both tasks on the other", func() bool { return len(app.Stats().Threads) == 1 && balanced(app, 2) })
+		if c := app.Stats().Counts; c.Repeated != 0 {
+			t.Errorf("%d calls repeated: the member was dismissed before its last commit", c.Repeated)
+		}
+	})
+}
+
 // TestMissingTopic: Run says which topics are missing instead of waiting.
 func TestMissingTopic(t *testing.T) {
 	ownBubble(t, func(w *world) {

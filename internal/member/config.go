@@ -51,6 +51,13 @@ type Config struct {
 	// UserData is asked before each join for bytes that travel to the leader
 	// in the subscription; nil means none. It must not block.
 	UserData func() []byte
+	// Farewell is called when the poll clock has fired for work, before the
+	// lease is given up: the last moment at which what is finished can be
+	// committed. It has a goroutine of its own; the lease goes when it returns
+	// or when its context ends, FarewellLimit later. nil means that nothing is
+	// waited for. InPoll members never call it: Kafka Streams has no such
+	// moment.
+	Farewell func(ctx context.Context, w Work)
 	// Logger gets a line for each change of the lease; nil means none.
 	Logger *slog.Logger
 	// KgoOpts are further options of the transport (TLS, SASL).
@@ -104,6 +111,11 @@ func (cfg *Config) core() CoreConfig {
 		Eager: cfg.Eager, InPoll: cfg.InPoll, Assignor: cfg.Assignor,
 	}
 }
+
+// FarewellLimit is how long an eviction waits for Config.Farewell: a second,
+// and at most a tenth of the poll clock. The group waits as long for the
+// partitions.
+func (m *Member) FarewellLimit() time.Duration { return min(time.Second, m.cfg.MaxPollInterval/10) }
 
 // Keys of two requests that are kept at versions which name topics.
 const (

@@ -24,10 +24,15 @@ const (
 // under one that is gone already (its partition was lost or handed over since
 // it began): then only its context is cut.
 func (c *Core) expired(now time.Time, in Expired) {
-	if c.cfg.InPoll || c.generation < 0 || c.lapsed || !c.covers(in.Work, now.Add(-in.Age)) {
-		return
+	if !c.cfg.InPoll && c.costs(in.Work, now.Add(-in.Age)) {
+		c.evict(now, in.Work, in.Age)
 	}
-	c.evict(now, in.Work, in.Age)
+}
+
+// costs says whether the end of the poll clock of work that began then costs a
+// lease.
+func (c *Core) costs(w Work, began time.Time) bool {
+	return c.generation >= 0 && !c.lapsed && c.covers(w, began)
 }
 
 // covers says whether work that began then runs under a lease that still

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -135,13 +136,43 @@ func (m *Member) tick() {
 	oldest, _, _ := m.works.look()
 	if !m.cfg.InPoll {
 		now := time.Now()
-		for _, w := range m.works.takeExpired(now, m.cfg.MaxPollInterval) {
-			age := now.Sub(w.began)
-			w.stop(&PollClockError{Work: w.work, Age: age, Limit: m.cfg.MaxPollInterval})
-			m.step(Expired{Work: w.work, Age: age})
+		expired := m.works.takeExpired(now, m.cfg.MaxPollInterval)
+		for _, w := range expired {
+			w.stop(&PollClockError{Work: w.work, Age: now.Sub(w.began), Limit: m.cfg.MaxPollInterval})
 		}
+		m.expire(now, expired)
 	}
 	m.step(Tick{Oldest: oldest})
+}
+
+// expire gives up the lease under which works ran. When there is something to
+// say before, that is done first; the owner goes on meanwhile, so that
+// heartbeats leave in time, and nothing is waited for longer than
+// FarewellLimit.
+func (m *Member) expire(now time.Time, works []*workContext) {
+	at := slices.IndexFunc(works, func(w *workContext) bool { return m.core.costs(w.work, w.began) })
+	if at < 0 || m.cfg.Farewell == nil {
+		for _, w := range works {
+			m.step(Expired{Work: w.work, Age: now.Sub(w.began)})
+		}
+		return
+	}
+	m.sending.Go(func() {
+		ctx, cancel := context.WithTimeout(m.ctx, m.FarewellLimit())
+		defer cancel()
+		said := make(chan struct{})
+		go func() {
+			defer close(said)
+			m.cfg.Farewell(ctx, works[at].work)
+		}()
+		select {
+		case <-said:
+		case <-ctx.Done():
+		}
+		for _, w := range works {
+			m.post(Expired{Work: w.work, Age: time.Since(w.began)})
+		}
+	})
 }
 
 func (m *Member) step(in In) {
