@@ -21,7 +21,7 @@ func (a *App) clientOptions(id string) []kgo.Opt {
 		kgo.ClientID(id),
 		kgo.MetadataMaxAge(a.config.duration("metadata.max.age.ms")),
 		kgo.MetadataMinAge(250 * time.Millisecond), // a partition that arrives is looked up at once
-	}, a.config.secure.options(a.config.dial)...)
+	}, a.config.secure.Options(a.config.dial)...)
 }
 
 // consumerOptions make a client that fetches what it is told to and nothing
@@ -90,7 +90,7 @@ func (a *App) closeProducers() {
 func (a *App) memberConfig(clientID string) member.Config {
 	c := a.config
 	cfg := member.Config{
-		Bootstrap: c.servers(), KgoOpts: c.secure.options(c.dial), Group: c.text("application.id"), ClientID: clientID, Rack: c.text("client.rack"),
+		Bootstrap: c.servers(), KgoOpts: c.secure.Options(c.dial), Group: c.text("application.id"), ClientID: clientID, Rack: c.text("client.rack"),
 		Topics: a.topology.Sources(), SessionTimeout: c.duration("session.timeout.ms"), HeartbeatInterval: c.duration("heartbeat.interval.ms"),
 		MaxPollInterval: a.maxPoll, MetadataMaxAge: c.duration("metadata.max.age.ms"), Eager: c.text("rebalance.protocol") == "eager", InPoll: a.streams42,
 	}

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rondo-streams/rondo/internal/secure"
 	"github.com/rondo-streams/rondo/internal/spell"
 )
 
@@ -78,7 +79,7 @@ type config struct {
 	values  map[string]string // by bare name, as they were set
 	ignored []Ignored
 	errs    []error
-	secure  transport
+	secure  secure.Transport
 
 	logger          *slog.Logger
 	dial            func(ctx context.Context, network, hostport string) (net.Conn, error)
@@ -136,7 +137,7 @@ func (c *config) set(name, value string) {
 		return
 	}
 	if err := k.check(value); err != nil {
-		if secret(bare) {
+		if secure.Secret(bare) {
 			value = "(hidden)"
 		}
 		c.errs = append(c.errs, fmt.Errorf("setting %s=%.100q: %w", name, value, err))
@@ -151,7 +152,7 @@ func (c *config) check() {
 		c.errs = append(c.errs, errors.New("setting bootstrap.servers is missing: where is the cluster? rondo.Bootstrap(\"127.0.0.1:9092\")"))
 	}
 	var err error
-	if c.secure, err = c.transport(); err != nil {
+	if c.secure, err = secure.New(c.values); err != nil {
 		c.errs = append(c.errs, err)
 	}
 	if h, s := c.duration("heartbeat.interval.ms"), c.duration("session.timeout.ms"); h >= s {

@@ -97,7 +97,7 @@ func TestTLS(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", c.name, err)
 		}
-		conn, err := config.secure.encrypt(nil)(context.Background(), "tcp", c.to)
+		conn, err := config.secure.Encrypt(nil)(context.Background(), "tcp", c.to)
 		if err == nil {
 			_, err = conn.Read(make([]byte, 5))
 			conn.Close()

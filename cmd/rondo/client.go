@@ -2,12 +2,10 @@ package main
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"maps"
-	"os"
+	"net"
 	"reflect"
 	"slices"
 	"strconv"
@@ -19,10 +17,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
-	"github.com/twmb/franz-go/pkg/sasl"
-	"github.com/twmb/franz-go/pkg/sasl/plain"
-	"github.com/twmb/franz-go/pkg/sasl/scram"
 
+	"github.com/rondo-streams/rondo/internal/secure"
 	"github.com/rondo-streams/rondo/internal/spell"
 )
 
@@ -31,7 +27,7 @@ type clientFlags struct {
 	Bootstrap  []string      `name:"bootstrap-server" short:"b" aliases:"brokers" default:"127.0.0.1:9092" env:"RONDO_BOOTSTRAP_SERVER,KAFKA_BOOTSTRAP_SERVERS,BOOTSTRAP_SERVERS" placeholder:"HOST:PORT" help:"Brokers to start from (${env})."`
 	X          []string      `name:"property" short:"X" sep:"none" placeholder:"NAME=VALUE" help:"Client setting under Kafka's name; may be repeated."`
 	Properties string        `aliases:"command-config" env:"RONDO_PROPERTIES" placeholder:"FILE" help:"Properties file with client settings."`
-	Timeout    time.Duration `default:"5s" type:"milliseconds" env:"RONDO_TIMEOUT" help:"How long to wait for the cluster's first answer; a number alone is milliseconds."`
+	Timeout    time.Duration `default:"5s" type:"milliseconds" env:"RONDO_TIMEOUT" help:"How long to wait for the cluster's first answer; a number alone is milliseconds. A refused connection is given up sooner unless this is above the default."`
 
 	member []kgo.Opt // of a member of a group; groupSettings then count, and win
 }
@@ -54,19 +50,13 @@ func decodeMilliseconds(ctx *kong.DecodeContext, target reflect.Value) error {
 	return nil
 }
 
-// security collects the settings that only mean something together.
-type security struct {
-	protocol, mechanism, user, password string
-	ca, cert, key                       string
-}
-
 // clientSetting turns one Kafka setting into options of the client.
-type clientSetting func(value string, s *security) ([]kgo.Opt, error)
+type clientSetting func(value string) ([]kgo.Opt, error)
 
 func one(o kgo.Opt) []kgo.Opt { return []kgo.Opt{o} }
 
 func milliseconds(option func(time.Duration) kgo.Opt) clientSetting {
-	return func(v string, _ *security) ([]kgo.Opt, error) {
+	return func(v string) ([]kgo.Opt, error) {
 		n, err := strconv.ParseInt(v, 10, 32)
 		if err != nil || n < 0 {
 			return nil, fmt.Errorf("want milliseconds, a whole number from 0")
@@ -76,7 +66,7 @@ func milliseconds(option func(time.Duration) kgo.Opt) clientSetting {
 }
 
 func size[O kgo.Opt](option func(int32) O) clientSetting {
-	return func(v string, _ *security) ([]kgo.Opt, error) {
+	return func(v string) ([]kgo.Opt, error) {
 		n, err := strconv.ParseInt(v, 10, 32)
 		if err != nil || n < 1 {
 			return nil, fmt.Errorf("want bytes, a whole number from 1")
@@ -86,7 +76,7 @@ func size[O kgo.Opt](option func(int32) O) clientSetting {
 }
 
 func choice(options map[string][]kgo.Opt) clientSetting {
-	return func(v string, _ *security) ([]kgo.Opt, error) {
+	return func(v string) ([]kgo.Opt, error) {
 		o, ok := options[strings.ToLower(v)]
 		if !ok {
 			return nil, fmt.Errorf("want one of %s", strings.Join(slices.Sorted(maps.Keys(options)), ", "))
@@ -95,16 +85,8 @@ func choice(options map[string][]kgo.Opt) clientSetting {
 	}
 }
 
-func keep(field func(*security) *string) clientSetting {
-	return func(v string, s *security) ([]kgo.Opt, error) {
-		*field(s) = v
-		return nil, nil
-	}
-}
-
 // clientSettings are the settings that produce and consume understand, under
-// the names of Kafka's clients; sasl.username and sasl.password are those of
-// librdkafka, where Java has sasl.jaas.config.
+// the names of Kafka's clients, without those of internal/secure.
 func clientSettings() map[string]clientSetting {
 	codecs := map[string][]kgo.Opt{}
 	for name, codec := range map[string]kgo.CompressionCodec{
@@ -133,16 +115,8 @@ func clientSettings() map[string]clientSetting {
 			"read_committed":   one(kgo.FetchIsolationLevel(kgo.ReadCommitted())),
 			"read_uncommitted": one(kgo.FetchIsolationLevel(kgo.ReadUncommitted())),
 		}),
-		"client.id":   func(v string, _ *security) ([]kgo.Opt, error) { return one(kgo.ClientID(v)), nil },
-		"client.rack": func(v string, _ *security) ([]kgo.Opt, error) { return one(kgo.Rack(v)), nil },
-
-		"security.protocol":        keep(func(s *security) *string { return &s.protocol }),
-		"sasl.mechanism":           keep(func(s *security) *string { return &s.mechanism }),
-		"sasl.username":            keep(func(s *security) *string { return &s.user }),
-		"sasl.password":            keep(func(s *security) *string { return &s.password }),
-		"ssl.ca.location":          keep(func(s *security) *string { return &s.ca }),
-		"ssl.certificate.location": keep(func(s *security) *string { return &s.cert }),
-		"ssl.key.location":         keep(func(s *security) *string { return &s.key }),
+		"client.id":   func(v string) ([]kgo.Opt, error) { return one(kgo.ClientID(v)), nil },
+		"client.rack": func(v string) ([]kgo.Opt, error) { return one(kgo.Rack(v)), nil },
 	}
 }
 
@@ -151,6 +125,9 @@ func (f *clientFlags) options(t *terminal) ([]kgo.Opt, error) {
 	settings := clientSettings()
 	if len(f.member) > 0 {
 		maps.Copy(settings, groupSettings())
+	}
+	for _, s := range secure.Settings() {
+		settings[s.Name] = func(v string) ([]kgo.Opt, error) { return nil, s.Check(v) }
 	}
 	known := slices.Sorted(maps.Keys(settings))
 	file, err := readProperties(f.Properties)
@@ -172,7 +149,6 @@ func (f *clientFlags) options(t *terminal) ([]kgo.Opt, error) {
 		kgo.RecordDeliveryTimeout(2 * time.Minute), // Kafka's default of delivery.timeout.ms; franz-go's is for ever
 	}
 	opts = append(opts, f.member...)
-	var s security
 	for _, name := range slices.Sorted(maps.Keys(properties)) {
 		set, ok := settings[name]
 		if !ok && groupSettings()[name] != nil {
@@ -181,14 +157,21 @@ func (f *clientFlags) options(t *terminal) ([]kgo.Opt, error) {
 		if !ok {
 			return nil, fail(exitUsage, fmt.Errorf("unknown setting %s", name), "%s", unknownHint(name, append(known, "bootstrap.servers")))
 		}
-		more, err := set(properties[name], &s)
+		more, err := set(properties[name])
 		if err != nil {
-			return nil, fail(exitUsage, fmt.Errorf("%s=%s: %w", name, properties[name], err), "the names and values are those of Kafka's clients")
+			value := properties[name]
+			if secure.Secret(name) {
+				value = "(hidden)"
+			}
+			return nil, fail(exitUsage, fmt.Errorf("%s=%s: %w", name, value, err), "the names and values are those of Kafka's clients")
 		}
 		opts = append(opts, more...)
 	}
-	secure, err := s.options()
-	return append(opts, secure...), err
+	transport, err := secure.New(properties)
+	if err != nil {
+		return nil, fail(exitUsage, err, "the settings of TLS and SASL are those of Kafka's clients; key stores are PEM files")
+	}
+	return append(opts, transport.Options(nil)...), nil
 }
 
 // unknownHint offers the nearest name.
@@ -197,58 +180,6 @@ func unknownHint(name string, known []string) string {
 		return "did you mean " + best + "?"
 	}
 	return "known: " + strings.Join(known, ", ")
-}
-
-func (s *security) options() ([]kgo.Opt, error) {
-	var opts []kgo.Opt
-	switch protocol := strings.ToUpper(s.protocol); protocol {
-	case "", "PLAINTEXT", "SASL_PLAINTEXT":
-	case "SSL", "SASL_SSL":
-		config, err := s.tls()
-		if err != nil {
-			return nil, fail(exitUsage, err, "ssl.ca.location, ssl.certificate.location and ssl.key.location are PEM files")
-		}
-		opts = append(opts, kgo.DialTLSConfig(config))
-	default:
-		return nil, fail(exitUsage, fmt.Errorf("security.protocol=%s: unknown", s.protocol), "PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL")
-	}
-	if !strings.HasPrefix(strings.ToUpper(s.protocol), "SASL") {
-		return opts, nil
-	}
-	var mechanism sasl.Mechanism
-	switch strings.ToUpper(s.mechanism) {
-	case "PLAIN":
-		mechanism = plain.Auth{User: s.user, Pass: s.password}.AsMechanism()
-	case "SCRAM-SHA-256":
-		mechanism = scram.Auth{User: s.user, Pass: s.password}.AsSha256Mechanism()
-	case "SCRAM-SHA-512":
-		mechanism = scram.Auth{User: s.user, Pass: s.password}.AsSha512Mechanism()
-	default:
-		return nil, fail(exitUsage, fmt.Errorf("sasl.mechanism=%s: unknown", s.mechanism), "PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512")
-	}
-	return append(opts, kgo.SASL(mechanism)), nil
-}
-
-func (s *security) tls() (*tls.Config, error) {
-	config := &tls.Config{MinVersion: tls.VersionTLS12}
-	if s.ca != "" {
-		pem, err := os.ReadFile(s.ca)
-		if err != nil {
-			return nil, fmt.Errorf("read ssl.ca.location: %w", err)
-		}
-		config.RootCAs = x509.NewCertPool()
-		if !config.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("read ssl.ca.location %s: no certificate in it", s.ca)
-		}
-	}
-	if s.cert != "" || s.key != "" {
-		pair, err := tls.LoadX509KeyPair(s.cert, s.key)
-		if err != nil {
-			return nil, fmt.Errorf("read ssl.certificate.location: %w", err)
-		}
-		config.Certificates = []tls.Certificate{pair}
-	}
-	return config, nil
 }
 
 // connect opens a client and waits for the cluster's first answer.
@@ -267,20 +198,35 @@ func (f *clientFlags) connect(ctx context.Context, t *terminal, more ...kgo.Opt)
 			return nil, ctx.Err()
 		}
 		servers := strings.Join(f.Bootstrap, ",")
+		if unknown, ok := errors.AsType[*net.DNSError](err); ok && unknown.IsNotFound {
+			return nil, fail(exitUnreachable, fmt.Errorf("connect to %s: %w", servers, err), "the name %s does not resolve: look at --bootstrap-server", unknown.Name)
+		}
 		return nil, fail(exitUnreachable, fmt.Errorf("connect to %s: %w", servers, err),
 			"is a broker listening there? rondo serve --data DIR --listen %s starts one", servers)
 	}
 	return client, nil
 }
 
-// ping waits for the first answer. A broker that was started a moment ago does
-// not listen yet.
+// startPatience is how long a connection that is refused is tried again: a
+// broker that was started in the same breath does not listen yet. A refusal
+// that stays is certain, and --timeout is for brokers that say nothing. A
+// --timeout above its default is meant for brokers that take longer to start.
+const (
+	startPatience  = 1500 * time.Millisecond
+	defaultTimeout = 5 * time.Second
+)
+
+// ping waits for the first answer.
 func (f *clientFlags) ping(ctx context.Context, client *kgo.Client) error {
 	ctx, cancel := context.WithTimeout(ctx, f.Timeout)
 	defer cancel()
-	for {
+	patience := startPatience
+	if f.Timeout > defaultTimeout {
+		patience = f.Timeout
+	}
+	for began := time.Now(); ; {
 		err := client.Ping(ctx)
-		if !errors.Is(err, syscall.ECONNREFUSED) {
+		if !errors.Is(err, syscall.ECONNREFUSED) || time.Since(began) >= patience {
 			return err
 		}
 		retry := time.NewTimer(50 * time.Millisecond)

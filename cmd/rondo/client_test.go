@@ -2,13 +2,69 @@ package main
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/rondo-streams/rondo/broker"
 )
+
+// A refusal that stays, and a name that nobody knows, are certain: nobody waits
+// for the whole of --timeout.
+func TestConnectGivesUpWhatIsCertain(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	refused := l.Addr().String()
+	l.Close()
+	for address, hint := range map[string]string{refused: "is a broker listening there?", "no-such-host.invalid:9092": "does not resolve"} {
+		began := time.Now()
+		f := &clientFlags{Bootstrap: []string{address}, Timeout: defaultTimeout}
+		_, err := f.connect(context.Background(), &terminal{})
+		failed, ok := errors.AsType[*failure](err)
+		if !ok || failed.code != exitUnreachable || !strings.Contains(failed.hint, hint) || time.Since(began) > 4*time.Second {
+			t.Errorf("%s: %v after %s, want exit %d and a hint that says %q", address, err, time.Since(began), exitUnreachable, hint)
+		}
+	}
+}
+
+// The settings of TLS and SASL are those of the runtime, and no error says a
+// secret.
+func TestSecuritySettings(t *testing.T) {
+	const jaas = `sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required username="alice" password="secret"`
+	for _, c := range []struct{ set, err string }{
+		{"security.protocol=SASL_SSL sasl.mechanism=SCRAM-SHA-512|" + jaas + ";", ""},
+		{"security.protocol=sasl_plaintext|" + jaas + ";", ""},
+		{"security.protocol=SASL_PLAINTEXT|" + jaas, "semicolon"},
+		{"security.protocol=SASL_PLAINTEXT", "needs sasl.jaas.config"},
+		{"security.protocol=SASL", "want one of PLAINTEXT"},
+		{"ssl.truststore.type=JKS", "want one of PEM"},
+		{"security.protocol=SSL ssl.truststore.location=/nowhere.pem", "read ssl.truststore.location"},
+		{"security.protocol=SSL ssl.keystore.key=secret", "key and certificate"},
+		{"ssl.truststore.locatoin=x", "unknown setting"},
+	} {
+		var sets []string
+		for i, part := range strings.SplitN(c.set, "|", 2) {
+			if i == 0 {
+				sets = strings.Fields(part)
+			} else {
+				sets = append(sets, part)
+			}
+		}
+		f := &clientFlags{Bootstrap: []string{"127.0.0.1:1"}, X: sets, Timeout: time.Second}
+		_, err := f.options(&terminal{})
+		switch {
+		case (err == nil) != (c.err == ""), err != nil && !strings.Contains(err.Error(), c.err):
+			t.Errorf("%s: %v, want %q", c.set, err, c.err)
+		case err != nil && strings.Contains(err.Error(), "secret"):
+			t.Errorf("%s: the error says a secret: %v", c.set, err)
+		}
+	}
+}
 
 // "rondo serve &" and "rondo produce" in one breath: the broker does not listen
 // yet when the client knocks.

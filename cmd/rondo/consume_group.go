@@ -31,7 +31,7 @@ func groupSettings() map[string]clientSetting {
 		"session.timeout.ms":      milliseconds(func(d time.Duration) kgo.Opt { return kgo.SessionTimeout(d) }),
 		"heartbeat.interval.ms":   milliseconds(func(d time.Duration) kgo.Opt { return kgo.HeartbeatInterval(d) }),
 		"max.poll.interval.ms":    milliseconds(func(d time.Duration) kgo.Opt { return kgo.RebalanceTimeout(d) }),
-		"group.instance.id":       func(v string, _ *security) ([]kgo.Opt, error) { return one(kgo.InstanceID(v)), nil },
+		"group.instance.id":       func(v string) ([]kgo.Opt, error) { return one(kgo.InstanceID(v)), nil },
 		"group.protocol":          choice(map[string][]kgo.Opt{"classic": nil, "consumer": one(kgo.ServerSideBalancer())}),
 		"partition.assignment.strategy": choice(map[string][]kgo.Opt{
 			"range": one(kgo.Balancers(kgo.RangeBalancer())), "roundrobin": one(kgo.Balancers(kgo.RoundRobinBalancer())),
