@@ -49,6 +49,7 @@ var floor = map[string]int{
 	"internal/stub":     40,
 	"internal/memnet":   30,
 	"internal/wire":     20,
+	"internal/secure":   20,
 	"internal/spell":    20,
 	"cause":             10,
 }
