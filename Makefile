@@ -31,7 +31,7 @@ lint: ## vet and staticcheck
 demo: build ## the main job: records through a service that slows down (BOOTSTRAP=host:port for any Kafka)
 	./bin/rondo demo $(if $(BOOTSTRAP),--bootstrap-server $(BOOTSTRAP))
 
-lab: build ## every experiment, predicted and measured at full length (hours; scaled: rondo lab run --set all)
+lab: build ## every experiment, predicted and measured at full length (an hour; scaled: rondo lab run --set all)
 	./bin/rondo lab run --set all --full --report docs/lab/report.html
 
 peers: build ## other people's clients against Rondo's broker, and Rondo against Apache Kafka 4.2.0

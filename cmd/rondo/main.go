@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -87,14 +88,17 @@ func refuse(t *terminal, err error) int {
 	return report(t.err, verb, fail(exitUsage, errors.New(words), "rondo %s", strings.TrimSpace(verb+" --help")))
 }
 
-// verbOf is the verb that a command line which does not parse was about.
+// verbOf is the verb, with those above it, that a command line which does not
+// parse was about.
 func verbOf(err error) string {
+	var words []string
 	if p, ok := errors.AsType[*kong.ParseError](err); ok && p.Context != nil {
-		if node := p.Context.Selected(); node != nil {
-			return node.Name
+		for node := p.Context.Selected(); node != nil && node.Type == kong.CommandNode; node = node.Parent {
+			words = append(words, node.Name)
 		}
 	}
-	return ""
+	slices.Reverse(words)
+	return strings.Join(words, " ")
 }
 
 // joinValues joins flags with values that a flag parser takes for flags of
