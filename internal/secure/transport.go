@@ -55,7 +55,7 @@ func (s Setting) Check(value string) error {
 		return jaas(value)
 	}
 	if s.Allowed != nil && !slices.ContainsFunc(s.Allowed, func(a string) bool { return a == value || s.Name == "security.protocol" && strings.EqualFold(a, value) }) {
-		return fmt.Errorf("want one of %s", strings.Join(s.Allowed, ", "))
+		return fmt.Errorf("want %s", strings.Join(s.Allowed, " or "))
 	}
 	return nil
 }
