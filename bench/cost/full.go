@@ -196,16 +196,18 @@ func dropCaches() error {
 
 // kill ends the broker as a power cut would end its process.
 func (b *broker) kill() error {
-	if err := syscall.Kill(b.pid, syscall.SIGKILL); err != nil {
+	p, err := os.FindProcess(b.pid)
+	if err != nil {
 		return err
 	}
-	if p, err := os.FindProcess(b.pid); err == nil {
-		if _, err := p.Wait(); err == nil {
-			return nil // a child of ours
-		}
+	if err := p.Kill(); err != nil {
+		return err
+	}
+	if _, err := p.Wait(); err == nil {
+		return nil // a child of ours
 	}
 	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
-		if syscall.Kill(b.pid, 0) != nil {
+		if p.Signal(syscall.Signal(0)) != nil {
 			return nil
 		}
 		if time.Now().After(deadline) {

@@ -60,29 +60,19 @@ func (OS) Rename(from, to string) error { return os.Rename(from, to) }
 // Remove takes away a file or an empty directory.
 func (OS) Remove(name string) error { return os.Remove(name) }
 
-// SyncDir makes a directory's entries durable.
-func (OS) SyncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	err = d.Sync()
-	return errors.Join(err, d.Close())
-}
-
-// Lock takes flock(2) on a file, which it creates, and leaves the process id in
-// it for people.
+// Lock locks a file, which it creates, and leaves the process id in it for
+// people.
 func (OS) Lock(name string) (io.Closer, error) {
 	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o644)
 	if err != nil {
 		return nil, err
 	}
-	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+	if held, err := lockFile(f); err != nil {
 		holder := make([]byte, 32)
 		n, _ := f.ReadAt(holder, 0) // only to be helpful
 		f.Close()
-		if !errors.Is(err, syscall.EWOULDBLOCK) {
-			return nil, &os.PathError{Op: "flock", Path: name, Err: err}
+		if !held {
+			return nil, &os.PathError{Op: "lock", Path: name, Err: err}
 		}
 		return nil, fmt.Errorf("%w: %s is held by process %s: stop it, or choose another data directory",
 			ErrLocked, filepath.Dir(name), strings.TrimSpace(string(holder[:n])))
