@@ -47,7 +47,7 @@ func (p *Partition) state() partitionState {
 	e.cut(max(p.settled, p.start+1))
 	return partitionState{
 		id: p.id, number: p.number, settings: p.settings, start: p.start, settled: p.settled, cleaned: p.cleaned,
-		segments: p.segments, epochs: e, producers: p.producers.below(p.settled),
+		segments: p.segments, epochs: e, producers: p.checkpointed(),
 	}
 }
 

@@ -33,6 +33,7 @@ type Partition struct {
 	producers      producers
 	uses           []use // oldest first; nil while nobody asks for the order
 	counted        int   // producers in the log's count
+	displaced      []displaced
 	epochs         epochs
 	waiters        []*waiter
 }
@@ -364,7 +365,11 @@ func (p *Partition) assign(e *pending, a Append) (err error) {
 				e.result = Result{Base: dup.base, Last: dup.last, LogAppendTime: dup.timestamp, Duplicate: true}
 				return nil
 			}
-			e.undo = append(e.undo, p.remember(h, p.leo, p.leo+int64(h.LastOffsetDelta), e.result.LogAppendTime, e.at))
+			undo := p.remember(h, p.leo, p.leo+int64(h.LastOffsetDelta), e.result.LogAppendTime, e.at)
+			e.undo = append(e.undo, undo)
+			if undo.was != nil {
+				p.displaced = append(p.displaced, displaced{p.leo, undo.forgot, undo.was})
+			}
 		}
 		wire.PatchBase(rest, p.leo, a.LeaderEpoch)
 		if a.LogAppendTime {
@@ -398,6 +403,9 @@ func (p *Partition) publish(e *pending, seg *journalSegment, wake []*waiter) []*
 	p.extents = append(p.extents, extent{base: e.base, last: e.last, maxTs: e.maxTs, seq: uint32(seg.seq), pos: uint32(e.pos), size: uint32(len(e.body))})
 	p.hot = append(p.hot, hotBatch{e.base, e.last, e.body})
 	p.hw = e.last + 1
+	for len(p.displaced) > 0 && p.displaced[0].at <= e.last {
+		p.displaced = p.displaced[1:]
+	}
 	return p.ready(false, wake)
 }
 
@@ -419,7 +427,7 @@ func (p *Partition) remove(wake []*waiter) []*waiter {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.removed = true
-	p.hot, p.producers, p.uses = nil, nil, nil
+	p.hot, p.producers, p.uses, p.displaced = nil, nil, nil, nil
 	p.countProducers()
 	return p.ready(true, wake)
 }

@@ -14,6 +14,29 @@ const producersFloor = 64
 // use is an append of a producer, by the last offset of its batch.
 type use struct{ id, last int64 }
 
+// displaced is a producer that was forgotten for a batch which may still fail:
+// until that batch is durable, a checkpoint has to know the producer.
+type displaced struct {
+	at  int64 // the first offset of the batch
+	id  int64
+	was *producer
+}
+
+// checkpointed is the table as it is without what may still fail, from batches below
+// the end of the settled log. What is durable behind that is replayed.
+func (p *Partition) checkpointed() producers {
+	kept := p.producers.below(p.settled)
+	for _, d := range p.displaced {
+		if _, ok := kept[d.id]; ok {
+			continue
+		}
+		if old := (producers{d.id: d.was}).below(p.settled); old[d.id] != nil {
+			kept[d.id] = old[d.id]
+		}
+	}
+	return kept
+}
+
 // remember notes a batch of a producer. A partition knows those that have written
 // last, in the order of its log, so that replaying the log finds the same ones.
 // Who is forgotten is a new producer when it comes back: any sequence number is a
@@ -69,6 +92,9 @@ func (p *Partition) takeBack(changes []producerUndo) {
 		return
 	}
 	p.producers.undo(changes)
+	p.displaced = slices.DeleteFunc(p.displaced, func(d displaced) bool {
+		return slices.ContainsFunc(changes, func(c producerUndo) bool { return c.was == d.was })
+	})
 	p.uses = nil
 	p.countProducers()
 }

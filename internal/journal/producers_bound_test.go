@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"sync/atomic"
 	"testing"
 
 	"github.com/rondo-streams/rondo/internal/wire"
@@ -14,7 +15,7 @@ import (
 type producing struct {
 	t     *testing.T
 	fs    *MemFS
-	fails bool
+	fails atomic.Bool
 	l     *Log
 	p     *Partition
 	known []int64 // by last append, oldest first
@@ -71,7 +72,7 @@ func TestProducersAreBounded(t *testing.T) {
 		rng := rand.New(rand.NewPCG(seed, 11))
 		w := &producing{t: t, fs: &MemFS{}, next: map[int64]int32{}}
 		w.fs.Before = func(op Op) error {
-			if w.fails && op.Changes() {
+			if w.fails.Load() && op.Changes() {
 				return errors.New("no")
 			}
 			return nil
@@ -91,11 +92,11 @@ func TestProducersAreBounded(t *testing.T) {
 					t.Fatalf("repeated by %d: %+v", id, r)
 				}
 			case n < 20:
-				w.fails = true
+				w.fails.Store(true)
 				if r := w.append(id, w.next[id]); r.Err == nil {
 					t.Fatal("appended to a disk that refuses")
 				}
-				w.fails = false
+				w.fails.Store(false)
 			default:
 				if r := w.append(id, w.next[id]); r.Err != nil || r.Duplicate {
 					t.Fatalf("seed %d: producer %d at %d: %+v", seed, id, w.next[id], r)
@@ -140,5 +141,41 @@ func TestProducersOfAllPartitions(t *testing.T) {
 	}
 	if sizes != "90 64 64 " {
 		t.Errorf("partitions remember %s", sizes)
+	}
+}
+
+// A checkpoint that is taken while a newcomer's batch may still fail knows whom the
+// newcomer has displaced, and only for so long.
+func TestCheckpointKnowsTheDisplaced(t *testing.T) {
+	w := &producing{t: t, fs: &MemFS{}, next: map[int64]int32{}}
+	w.open()
+	defer w.l.Close()
+	for id := range int64(places) {
+		if r := w.append(id, 0); r.Err != nil {
+			t.Fatal(r.Err)
+		}
+	}
+	w.p.mu.Lock()
+	w.p.settled = w.p.hw // as after settling
+	e := w.p.entry(Append{Batches: w.batch(places, 0)}, func(Result) {}, wallMs())
+	kept := w.p.checkpointed()
+	w.p.takeBack(e.undo)
+	w.p.leo, w.p.settled = w.p.hw, 0
+	left := len(w.p.displaced)
+	w.p.mu.Unlock()
+	if len(kept) != places || kept[0] == nil {
+		t.Errorf("while the batch is pending the checkpoint knows %d producers, the displaced one among them: %v", len(kept), kept[0] != nil)
+	}
+	if left != 0 {
+		t.Errorf("%d are displaced after the batch was taken back", left)
+	}
+	if r := w.append(places, 0); r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	w.p.mu.Lock()
+	left = len(w.p.displaced)
+	w.p.mu.Unlock()
+	if left != 0 {
+		t.Errorf("%d are displaced after the batch was durable", left)
 	}
 }
