@@ -81,7 +81,8 @@ func kafka(script, dir string) *broker {
 			if err != nil {
 				return "", 0, err
 			}
-			cmd := exec.Command(script, "start", dir, strconv.Itoa(port), "group.initial.rebalance.delay.ms=3000")
+			cmd := exec.Command(script, "start", dir, strconv.Itoa(port),
+				"group.initial.rebalance.delay.ms=3000", "broker.session.timeout.ms=9000") // Kafka's defaults, not those of kafka.sh
 			cmd.Env = append(os.Environ(), "JVM=-Xms1g -Xmx1g -XX:+UseG1GC")
 			if out, err := cmd.CombinedOutput(); err != nil {
 				return "", 0, fmt.Errorf("kafka.sh start: %w\n%s", err, out)
