@@ -2,7 +2,7 @@
 # Measures Rondo's broker, and Apache Kafka 4.2.0 beside it when a JDK and Maven are there, and prints the table.
 #
 #   run.sh                  everything, 3 repetitions of 3 seconds a cell
-#   SECS=10 REPS=5 run.sh   longer; WARM=60 is what Kafka's JVM gets before it is measured (default 30 s)
+#   SECS=10 REPS=5 run.sh   longer; WARM=300 is what Kafka's JVM gets before it is measured (default 120 s, shared by the cells)
 #   RUN='durable' run.sh    only the cells whose name matches
 #   KAFKA=no run.sh         Rondo alone
 #
@@ -18,7 +18,7 @@ if [ "${KAFKA:-yes}" != no ] && command -v javac mvn >/dev/null; then
   kafka=(-kafka ./peers/kafka.sh)
 fi
 echo "$(nproc) cores, load average $(cut -d' ' -f1 /proc/loadavg), $(go version | cut -d' ' -f3), $(date -u +%F)"
-go run ./bench/cost -rondo bin/rondo "${kafka[@]}" -secs "${SECS:-3}" -reps "${REPS:-3}" -warm "${WARM:-30}" -run "${RUN:-}"
+go run ./bench/cost -rondo bin/rondo "${kafka[@]}" -secs "${SECS:-3}" -reps "${REPS:-3}" -warm "${WARM:-120}" -run "${RUN:-}"
 
 if [[ "assignor" =~ ${RUN:-} ]]; then
   echo

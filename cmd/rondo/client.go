@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"maps"
@@ -198,13 +199,32 @@ func (f *clientFlags) connect(ctx context.Context, t *terminal, more ...kgo.Opt)
 			return nil, ctx.Err()
 		}
 		servers := strings.Join(f.Bootstrap, ",")
-		if unknown, ok := errors.AsType[*net.DNSError](err); ok && unknown.IsNotFound {
-			return nil, fail(exitUnreachable, fmt.Errorf("connect to %s: %w", servers, err), "the name %s does not resolve: look at --bootstrap-server", unknown.Name)
+		if from, ok := client.OptValue(kgo.SeedBrokers).([]string); ok {
+			servers = strings.Join(from, ",") // also those of a properties file
 		}
-		return nil, fail(exitUnreachable, fmt.Errorf("connect to %s: %w", servers, err),
-			"is a broker listening there? rondo serve --data DIR --listen %s starts one", servers)
+		return nil, fail(exitUnreachable, fmt.Errorf("connect to %s: %w", servers, err), "%s", whatToDo(err, servers))
 	}
 	return client, nil
+}
+
+// whatToDo is the hint for a connection that did not come about.
+func whatToDo(err error, servers string) string {
+	if unknown, ok := errors.AsType[*net.DNSError](err); ok && unknown.IsNotFound {
+		return fmt.Sprintf("the name %s does not resolve: look at --bootstrap-server", unknown.Name)
+	}
+	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
+		return "look at ssl.truststore.location, which names who may sign the broker's certificate, and at the name in --bootstrap-server"
+	}
+	if _, ok := errors.AsType[tls.RecordHeaderError](err); ok {
+		return "the broker does not speak TLS there: look at security.protocol"
+	}
+	if errors.Is(err, kerr.SaslAuthenticationFailed) {
+		return "the broker refused the user or the password: look at sasl.jaas.config"
+	}
+	if errors.Is(err, kerr.UnsupportedSaslMechanism) {
+		return "look at sasl.mechanism"
+	}
+	return fmt.Sprintf("is a broker listening there? rondo serve --data DIR --listen %s starts one", servers)
 }
 
 // startPatience is how long a connection that is refused is tried again: a

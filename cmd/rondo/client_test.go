@@ -1,13 +1,21 @@
 package main
 
 import (
+	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
+	"fmt"
+	"io"
 	"log/slog"
 	"net"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
 
 	"github.com/rondo-streams/rondo/broker"
 )
@@ -96,5 +104,34 @@ func TestConnectWaitsForTheBroker(t *testing.T) {
 	defer b.Close()
 	if err := <-connected; err != nil {
 		t.Error(err)
+	}
+}
+
+// A connection that does not come about is told with the address that was dialled,
+// also when a properties file names it, and with what to do about it.
+func TestWhyNotConnected(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "client.properties")
+	if err := os.WriteFile(file, []byte("bootstrap.servers=127.0.0.1:1\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var out, talk bytes.Buffer
+	code := run(&terminal{in: strings.NewReader(""), out: &out, err: &talk}, []string{"groups", "--list", "--command-config", file, "--timeout", "1s"})
+	if code != exitUnreachable || !strings.Contains(talk.String(), "connect to 127.0.0.1:1:") {
+		t.Errorf("exit %d: %s", code, talk.String())
+	}
+	for _, c := range []struct {
+		err  error
+		hint string
+	}{
+		{&tls.CertificateVerificationError{Err: errors.New("unknown authority")}, "ssl.truststore.location"},
+		{tls.RecordHeaderError{Msg: "first record does not look like a TLS handshake"}, "security.protocol"},
+		{kerr.SaslAuthenticationFailed, "sasl.jaas.config"},
+		{kerr.UnsupportedSaslMechanism, "sasl.mechanism"},
+		{&net.DNSError{Name: "nowhere", IsNotFound: true}, "nowhere"},
+		{io.EOF, "rondo serve"},
+	} {
+		if hint := whatToDo(fmt.Errorf("dial: %w", c.err), "kafka:9092"); !strings.Contains(hint, c.hint) {
+			t.Errorf("%v: hint %q", c.err, hint)
+		}
 	}
 }
