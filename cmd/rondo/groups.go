@@ -119,6 +119,9 @@ func (c *groupsCmd) Validate() error {
 	if len(actions) != 1 {
 		return fmt.Errorf("want one of --list, --describe, --history, --reset-offsets, --delete, --delete-offsets%s", butGot(actions))
 	}
+	if err := c.strangers(actions[0]); err != nil {
+		return err
+	}
 	if c.AllGroups && len(c.Group) > 0 {
 		return errors.New("--group and --all-groups exclude each other")
 	}
@@ -145,6 +148,36 @@ func (c *groupsCmd) Validate() error {
 	}
 	if c.ResetOffsets {
 		return c.validateReset()
+	}
+	return nil
+}
+
+// strangers refuses flags that the action has no part for: who gives them expects
+// something else of it. Above all a group is not deleted where a topic of it, or
+// a rehearsal, was asked for.
+func (c *groupsCmd) strangers(action string) error {
+	for _, f := range []struct {
+		flag    string
+		given   bool
+		actions []string
+	}{
+		{"--topic", len(c.Topic) > 0, []string{"--reset-offsets", "--delete-offsets"}},
+		{"--all-topics", c.AllTopics, []string{"--reset-offsets"}},
+		{"--dry-run", c.DryRun, []string{"--reset-offsets"}},
+		{"--export", c.Export, []string{"--reset-offsets"}},
+		{"--offsets", c.Offsets, []string{"--describe"}},
+		{"--members", c.Members, []string{"--describe"}},
+		{"--state", c.State.given, []string{"--list", "--describe"}},
+		{"--type", c.Type.given, []string{"--list"}},
+		{"--verbose", c.Verbose, []string{"--describe", "--history"}},
+		{"--group", len(c.Group) > 0 && action == "--list", nil},
+	} {
+		if f.given && !slices.Contains(f.actions, action) {
+			if f.actions == nil {
+				return fmt.Errorf("%s has no part in %s", f.flag, action)
+			}
+			return fmt.Errorf("%s belongs to %s, not to %s", f.flag, strings.Join(f.actions, " or "), action)
+		}
 	}
 	return nil
 }

@@ -112,7 +112,7 @@ func joinValues(args []string) []string {
 			next = args[i+1]
 		}
 		negative := len(next) > 1 && next[0] == '-' && next[1] >= '0' && next[1] <= '9'
-		long := map[string]string{"-o": "--offset", "--offset": "--offset", "--shift-by": "--shift-by"}[args[i]]
+		long := map[string]string{"-o": "--offset", "--offset": "--offset", "--shift-by": "--shift-by", "--to-offset": "--to-offset"}[args[i]]
 		switch {
 		case negative && long != "":
 			joined = append(joined, long+"="+next)
