@@ -140,7 +140,12 @@ func (s *Streams42) Step(at time.Time, in In) Act {
 	if s.origin.IsZero() {
 		s.origin = at
 	}
-	now := at.Sub(s.origin)
+	return s.StepAfter(at.Sub(s.origin), in)
+}
+
+// StepAfter is Step for who counts the time since the first Step himself, as a
+// simulation does.
+func (s *Streams42) StepAfter(now time.Duration, in In) Act {
 	switch in := in.(type) {
 	case Started:
 		s.expect(0, "Started")

@@ -172,7 +172,7 @@ func (t *thread) endPoll() {
 	t.handOver(w.now)
 	t.passAt = w.now
 	t.polled.Rebalancing = t.m.phase == preparing || t.m.phase == completing
-	t.next(t.loop.Step(w.time(), t.polled))
+	t.next(t.step(t.polled))
 }
 
 // idle tells when the present poll may end: at its time-out, or, when nothing

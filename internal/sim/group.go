@@ -84,6 +84,13 @@ func (g *group) join(m *member) {
 		m.schedule(tJoinAnswer, g.w.now+g.w.sc.Costs.RoundTrip)
 		return
 	}
+	if !s.known && m.generation > 0 {
+		// Removed while it worked, it comes with an id that nobody knows
+		// (UNKNOWN_MEMBER_ID): what it has is lost, and it joins as a new one.
+		m.refused = true
+		m.schedule(tJoinAnswer, g.w.now+g.w.sc.Costs.RoundTrip)
+		return
+	}
 	if !s.known {
 		g.order = append(g.order, m.idx)
 	}

@@ -38,6 +38,7 @@ type member struct {
 	owned      []int         // partitions
 	answered   bool          // a join answer waits to be read by a poll
 	assigned   bool          // a sync answer waits to be applied by a poll
+	refused    bool          // the join answer on its way says that the member is not known
 	answer     answer
 
 	thread *thread // one of the two
@@ -164,7 +165,7 @@ func (m *member) inPoll() bool { return m.lanes != nil || m.thread.polling }
 func (m *member) sendJoin() {
 	m.wanted = false
 	m.phase = preparing
-	m.answered, m.assigned = false, false
+	m.answered, m.assigned, m.refused = false, false, false
 	m.cancel(tSyncTimeout)
 	m.cancel(tSyncAnswer)
 	m.w.note(m, JoinSent, 0)
@@ -187,6 +188,11 @@ func (m *member) joinAnswer() {
 // readJoin turns the heartbeats on and sends SyncGroup.
 func (m *member) readJoin() {
 	m.answered = false
+	if m.refused {
+		m.forget()
+		m.rejoin()
+		return
+	}
 	m.phase = completing
 	m.generation = m.w.group.generation
 	m.w.note(m, Joined, m.generation)
@@ -257,7 +263,7 @@ func (m *member) forget() {
 	m.lost = len(m.owned) > 0
 	m.wanted = true
 	m.beating = false
-	m.answered, m.assigned = false, false
+	m.answered, m.assigned, m.refused = false, false, false
 	for _, t := range []timer{tPollClock, tBeat, tSyncTimeout, tSyncAnswer, tJoinAnswer} {
 		m.cancel(t)
 	}

@@ -18,7 +18,8 @@ type thread struct {
 	w    *world
 	loop *loop.Streams42
 	act  loop.Act
-	n    int // N as last seen
+	from time.Duration // of the loop's first step
+	n    int           // N as last seen
 
 	polling bool
 	pollEnd time.Duration
@@ -67,6 +68,7 @@ func newThread(m *member) *thread {
 // wake goes on with what the thread is doing, until it has to wait.
 func (t *thread) wake() {
 	if t.act.Kind == 0 {
+		t.from = t.w.now
 		t.next(t.loop.Step(t.w.time(), loop.Started{}))
 	}
 	for t.m.alive {
@@ -86,6 +88,9 @@ func (t *thread) wake() {
 		}
 	}
 }
+
+// step tells the loop what came of its act.
+func (t *thread) step(in loop.In) loop.Act { return t.loop.StepAfter(t.w.now-t.from, in) }
 
 // next begins an act.
 func (t *thread) next(act loop.Act) {
@@ -134,7 +139,7 @@ func (t *thread) process() bool {
 			}
 		}
 		if t.ran == t.act.Max || k.queued == 0 {
-			t.next(t.loop.Step(t.w.time(), loop.Processed{Task: t.act.Task, Records: t.ran, Left: k.queued}))
+			t.next(t.step(loop.Processed{Task: t.act.Task, Records: t.ran, Left: k.queued}))
 			return true
 		}
 		took := t.w.call(t.m, p, k.pos)
@@ -172,7 +177,7 @@ func (t *thread) commit() bool {
 		t.w.moment(m, &t.w.sum.FailedCount, &t.w.sum.Failed)
 		t.w.note(m, CommitFailed, 0)
 	}
-	t.next(t.loop.Step(t.w.time(), out))
+	t.next(t.step(out))
 	return true
 }
 
@@ -219,7 +224,7 @@ func (t *thread) fence() bool {
 		m.forget()
 	}
 	m.lost, m.wanted = false, true
-	t.next(t.loop.Step(t.w.time(), loop.Fenced{}))
+	t.next(t.step(loop.Fenced{}))
 	return true
 }
 
