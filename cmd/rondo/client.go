@@ -135,6 +135,10 @@ func (f *clientFlags) options(t *terminal) ([]kgo.Opt, error) {
 	if err != nil {
 		return nil, err
 	}
+	file, foreign := withoutForeign(file, settings)
+	if len(foreign) > 0 {
+		t.say("%s: without effect here: %s", f.Properties, strings.Join(foreign, ", "))
+	}
 	flags, err := parsePairs(f.X)
 	if err != nil {
 		return nil, err
