@@ -32,13 +32,14 @@ type topicsCmd struct {
 
 	Topic             []string `placeholder:"TOPIC" sep:"none" help:"Topic to act on, or, but for --create, a regular expression; may be repeated."`
 	TopicID           []string `name:"topic-id" placeholder:"ID" help:"With --describe: topic by its id."`
-	Partitions        int32    `placeholder:"N" help:"Number of partitions, by default the cluster's."`
-	ReplicationFactor int16    `placeholder:"N" help:"Replicas of each partition, by default the cluster's."`
+	Partitions        *int32   `placeholder:"N" help:"Number of partitions, by default the cluster's."`
+	ReplicationFactor *int16   `placeholder:"N" help:"Replicas of each partition, by default the cluster's."`
 	ReplicaAssignment string   `placeholder:"ID:ID,ID:ID" help:"Brokers of each partition, separated by commas; with --alter all partitions, old and new."`
 	Config            []string `placeholder:"NAME=VALUE" sep:"none" help:"Config of the topic under Kafka's name; may be repeated."`
 	DeleteConfig      []string `placeholder:"NAME" help:"With --alter: config to go back to its default."`
 	IfExists          bool     `help:"With --alter, --delete, --describe: a topic that is not there is fine."`
 	IfNotExists       bool     `help:"With --create: a topic that is there is fine."`
+	PageSize          int32    `name:"partition-size-limit-per-response" placeholder:"N" default:"2000" help:"With --describe: most partitions of one answer."`
 	ExcludeInternal   bool     `help:"With --list, --describe: leave out internal topics."`
 
 	TopicsWithOverrides       bool   `help:"With --describe: only topics that have configs of their own."`
@@ -64,10 +65,10 @@ func (c *topicsCmd) Validate() error {
 		allowed bool
 		with    string
 	}{
-		{"--partitions", c.Partitions != 0, c.Create || c.Alter, "--create or --alter"},
+		{"--partitions", c.Partitions != nil, c.Create || c.Alter, "--create or --alter"},
 		{"--replica-assignment", c.ReplicaAssignment != "", c.Create || c.Alter, "--create or --alter"},
 		{"--config", len(c.Config) > 0, c.Create || c.Alter, "--create or --alter"},
-		{"--replication-factor", c.ReplicationFactor != 0, c.Create, "--create"},
+		{"--replication-factor", c.ReplicationFactor != nil, c.Create, "--create"},
 		{"--delete-config", len(c.DeleteConfig) > 0, c.Alter, "--alter"},
 		{"--if-not-exists", c.IfNotExists, c.Create, "--create"},
 		{"--if-exists", c.IfExists, c.Alter || c.Delete || c.Describe, "--alter, --delete or --describe"},
@@ -87,11 +88,13 @@ func (c *topicsCmd) Validate() error {
 		return fmt.Errorf("%s belongs to --describe", filters[0])
 	case len(filters) > 1:
 		return fmt.Errorf("%s exclude each other", strings.Join(filters, " and "))
-	case c.Partitions < 0 || c.ReplicationFactor < 0:
+	case c.Partitions != nil && *c.Partitions < 1, c.ReplicationFactor != nil && *c.ReplicationFactor < 1:
 		return errors.New("--partitions and --replication-factor want numbers from 1")
-	case c.ReplicaAssignment != "" && c.Create && (c.Partitions != 0 || c.ReplicationFactor != 0):
+	case c.PageSize < 1:
+		return errors.New("--partition-size-limit-per-response wants a number from 1")
+	case c.ReplicaAssignment != "" && c.Create && (c.Partitions != nil || c.ReplicationFactor != nil):
 		return errors.New("--replica-assignment already says how many partitions and replicas there are")
-	case c.Alter && c.Partitions == 0 && len(c.Config) == 0 && len(c.DeleteConfig) == 0:
+	case c.Alter && c.Partitions == nil && len(c.Config) == 0 && len(c.DeleteConfig) == 0:
 		return errors.New("--alter wants --partitions, --config or --delete-config")
 	}
 	return nil
@@ -299,11 +302,11 @@ func (r *topicsRun) create(ctx context.Context) error {
 	for _, name := range r.Topic {
 		topic := kmsg.NewCreateTopicsRequestTopic()
 		topic.Topic, topic.NumPartitions, topic.ReplicationFactor = name, -1, -1
-		if r.Partitions > 0 {
-			topic.NumPartitions = r.Partitions
+		if r.Partitions != nil {
+			topic.NumPartitions = *r.Partitions
 		}
-		if r.ReplicationFactor > 0 {
-			topic.ReplicationFactor = r.ReplicationFactor
+		if r.ReplicationFactor != nil {
+			topic.ReplicationFactor = *r.ReplicationFactor
 		}
 		for p, brokers := range r.assignment {
 			a := kmsg.NewCreateTopicsRequestTopicReplicaAssignment()

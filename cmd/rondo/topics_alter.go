@@ -17,7 +17,7 @@ func (r *topicsRun) alter(ctx context.Context) error {
 		return err
 	}
 	failed := map[string]error{}
-	if r.Partitions > 0 {
+	if r.Partitions != nil {
 		if err := r.grow(ctx, topics, failed); err != nil {
 			return err
 		}
@@ -45,7 +45,7 @@ func (r *topicsRun) grow(ctx context.Context, topics []kadm.TopicDetail, failed 
 	req.TimeoutMillis = 30_000
 	for _, d := range topics {
 		topic := kmsg.NewCreatePartitionsRequestTopic()
-		topic.Topic, topic.Count = d.Topic, r.Partitions
+		topic.Topic, topic.Count = d.Topic, *r.Partitions
 		for p := len(d.Partitions); p < len(r.assignment); p++ { // of new partitions alone
 			a := kmsg.NewCreatePartitionsRequestTopicAssignment()
 			a.Replicas = r.assignment[p]

@@ -123,7 +123,7 @@ func (r *topicsRun) addEligible(ctx context.Context, at map[string]*topicView) e
 	if !slices.ContainsFunc(served.ApiKeys, func(k kmsg.ApiVersionsResponseApiKey) bool { return k.ApiKey == req.Key() }) {
 		return nil
 	}
-	req.ResponsePartitionLimit = 2000
+	req.ResponsePartitionLimit = r.PageSize
 	for _, name := range sortedNames(at) {
 		req.Topics = append(req.Topics, kmsg.DescribeTopicPartitionsRequestTopic{Topic: name})
 	}
