@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
+	"regexp/syntax"
 	"slices"
 	"strings"
 	"time"
@@ -30,6 +32,8 @@ type groupsCmd struct {
 	ResetOffsets  bool `help:"Set the committed offsets of groups that have no members." group:"action"`
 	DeleteOffsets bool `help:"Delete the committed offsets of topics." group:"action"`
 	Delete        bool `help:"Delete groups that have no members." group:"action"`
+
+	ValidateRegex *string `placeholder:"REGEX" help:"Say whether brokers take a regular expression that members subscribe to (RE2)." group:"action"`
 
 	Group     []string     `placeholder:"GROUP" sep:"none" help:"Group to act on; may be repeated."`
 	AllGroups bool         `help:"Act on every group."`
@@ -114,10 +118,10 @@ func chosen(flags map[string]bool) []string {
 func (c *groupsCmd) Validate() error {
 	actions := chosen(map[string]bool{
 		"list": c.List, "describe": c.Describe, "history": c.History, "reset-offsets": c.ResetOffsets,
-		"delete": c.Delete, "delete-offsets": c.DeleteOffsets,
+		"delete": c.Delete, "delete-offsets": c.DeleteOffsets, "validate-regex": c.ValidateRegex != nil,
 	})
 	if len(actions) != 1 {
-		return fmt.Errorf("want one of --list, --describe, --history, --reset-offsets, --delete, --delete-offsets%s", butGot(actions))
+		return fmt.Errorf("want one of --list, --describe, --history, --reset-offsets, --delete, --delete-offsets, --validate-regex%s", butGot(actions))
 	}
 	if err := c.strangers(actions[0]); err != nil {
 		return err
@@ -191,6 +195,9 @@ func butGot(flags []string) string {
 
 // Run does the one action.
 func (c *groupsCmd) Run(ctx context.Context, t *terminal) error {
+	if c.ValidateRegex != nil {
+		return validateRegex(t.out, *c.ValidateRegex)
+	}
 	client, err := c.connect(ctx, t)
 	if err != nil {
 		return err
@@ -214,6 +221,21 @@ func (c *groupsCmd) Run(ctx context.Context, t *terminal) error {
 		err = g.delete(ctx)
 	}
 	return explainCluster(ctx, err)
+}
+
+// validateRegex compiles what members of the consumer protocol may subscribe to
+// (KIP-848). Brokers compile it with RE2/J, whose syntax is that of Go.
+func validateRegex(w io.Writer, text string) error {
+	if _, err := regexp.Compile(text); err != nil {
+		if e, ok := errors.AsType[*syntax.Error](err); ok {
+			err = errors.New(e.Code.String())
+		}
+		return fmt.Errorf("the regular expression `%s` is invalid: %w", text, err)
+	}
+	if _, err := fmt.Fprintf(w, "The regular expression `%s` is valid.\n", text); err != nil {
+		return fmt.Errorf("write the answer: %w", err)
+	}
+	return nil
 }
 
 // groupsRun is one run of the command with what it talks to.
@@ -265,7 +287,10 @@ func printJSON(w io.Writer, version int, kind, name string, value any) error {
 	return nil
 }
 
-// targets are the groups to act on.
+// targets are the groups to act on. --all-groups means every group to look at,
+// but only consumer groups to change, as in Kafka's tool
+// (ListGroupsOptions.forConsumerGroups, Kafka 4.2): the offsets of a streams
+// group and the groups of Connect are not lost by the way.
 func (g *groupsRun) targets(ctx context.Context) ([]string, error) {
 	if !g.AllGroups {
 		groups := slices.Clone(g.Group)
@@ -276,7 +301,20 @@ func (g *groupsRun) targets(ctx context.Context) ([]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list groups: %w", err)
 	}
+	if g.Delete || g.ResetOffsets {
+		for id, l := range listed {
+			if !consumers(l) {
+				delete(listed, id)
+			}
+		}
+	}
 	return listed.Groups(), nil
+}
+
+// consumers says whether a group is one of consumers, or of offsets alone.
+func consumers(l kadm.ListedGroup) bool {
+	kind := typeName(l.GroupType)
+	return (kind == "Classic" || kind == "Consumer") && (l.ProtocolType == "" || l.ProtocolType == "consumer")
 }
 
 // list prints the groups by name.

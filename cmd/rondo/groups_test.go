@@ -1,7 +1,10 @@
 package main
 
 import (
+	"bytes"
+	"context"
 	"fmt"
+	"log/slog"
 	"strconv"
 	"strings"
 	"testing"
@@ -9,7 +12,10 @@ import (
 
 	"github.com/cockroachdb/datadriven"
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/rondo-streams/rondo/broker"
 )
 
 // recordedGroups are the groups of testdata/columns.txt, built from responses
@@ -218,5 +224,51 @@ func TestReplicaAssignment(t *testing.T) {
 		if s := fmt.Sprint(got, " ", err); s != want {
 			t.Errorf("%q: %s, want %s", text, s, want)
 		}
+	}
+}
+
+// --all-groups changes consumer groups only: the group of a stopped Connect
+// cluster is shown and stays.
+func TestAllGroupsAreConsumersToChange(t *testing.T) {
+	b, err := broker.Start(t.Context(), broker.Config{
+		Dir: t.TempDir(), Listen: "127.0.0.1:0", Logger: slog.New(slog.DiscardHandler),
+		Properties: map[string]string{"group.initial.rebalance.delay.ms": "0"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	seed := kgo.SeedBrokers(b.Addr())
+	for group, protocol := range map[string]string{"readers": "consumer", "workers": "connect"} {
+		client, err := kgo.NewClient(seed, kgo.ConsumerGroup(group), kgo.GroupProtocol(protocol), kgo.ConsumeTopics("facts"), kgo.AllowAutoTopicCreation())
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		for generation := int32(-1); generation < 1 && ctx.Err() == nil; _, generation = client.GroupMetadata() {
+			time.Sleep(10 * time.Millisecond)
+		}
+		if err := client.LeaveGroupContext(ctx); err != nil {
+			t.Fatal(err)
+		}
+		cancel()
+		client.Close()
+	}
+	do := func(flags ...string) (string, string, int) {
+		var out, talk bytes.Buffer
+		code := run(&terminal{in: strings.NewReader(""), out: &out, err: &talk}, append([]string{"groups", "-b", b.Addr()}, flags...))
+		return out.String(), talk.String(), code
+	}
+	if out, talk, code := do("--list"); out != "readers\nworkers\n" {
+		t.Fatalf("exit %d: groups %q %s", code, out, talk)
+	}
+	if out, talk, code := do("--delete", "--all-groups"); code != exitOK || out != "Deletion of requested consumer groups ('readers') was successful.\n" {
+		t.Errorf("exit %d: %s%s", code, out, talk)
+	}
+	if out, _, _ := do("--list"); out != "workers\n" {
+		t.Errorf("left are %q", out)
+	}
+	if out, talk, code := do("--delete", "--group", "workers"); code != exitOK {
+		t.Errorf("exit %d: %s%s", code, out, talk)
 	}
 }
