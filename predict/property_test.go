@@ -47,7 +47,7 @@ func TestVerdictIsWhatTheLoopDoes(t *testing.T) {
 					want = true
 				}
 			case RuleRebalance: // by how much the newcomer is later than the call is not in the rule
-				if d := b.Margin(); d > -100*time.Millisecond && d < 100*time.Millisecond || s.Arrival > 0 {
+				if d := b.Margin(); d > -100*time.Millisecond-full.hears() && d < 100*time.Millisecond || s.Arrival > 0 {
 					continue
 				}
 			case RuleHandOver, RuleBacklog, RuleTimeouts, RuleBetween:
@@ -155,6 +155,12 @@ func anySettings(t *rapid.T) Settings {
 		return between(t, "call.timeout", time.Second, s.MaxPollInterval)
 	})
 	s.Call.Attempts = rapid.IntRange(1, 3).Draw(t, "attempts")
+	switch s.Kind {
+	case KafkaStreams:
+		s.Protocol = sometimes(t, "group.protocol", 3, func() Protocol { return Streams })
+	case JavaConsumer, Librdkafka, FranzGo:
+		s.Protocol = sometimes(t, "group.protocol", 3, func() Protocol { return Consumer })
+	}
 	switch s.Kind {
 	case KafkaStreams:
 		s.HandOver = sometimes(t, "hand-over", 3, func() int { return rapid.IntRange(1, s.Tasks).Draw(t, "hand-over") })

@@ -74,7 +74,7 @@ func (r *Report) note() {
 		r.Notes = append(r.Notes, fmt.Sprintf("the band: a round of %s is between a third and a half of max.poll.interval.ms", r.Round))
 	}
 	if s.Protocol == Streams {
-		r.Notes = append(r.Notes, "group.protocol=streams: an expired poll clock is noticed up to 5 s late, and the late commit is accepted while the group is empty (recorded runs ma, mc); the timeline is that of the classic protocol")
+		r.Notes = append(r.Notes, "group.protocol=streams: the client looks at its poll clock when a heartbeat is due, so it may notice up to 5 s later than in a timeline; a late commit is taken while the group is empty, and refused while anybody is in it (recorded runs ma, mc)")
 	}
 	if s.Kind == KafkaJS && r.Shows == RuleBetween {
 		r.Notes = append(r.Notes, "in the timeline E is the session clock: heartbeats are sent between messages only")

@@ -7,11 +7,33 @@ import (
 	"github.com/rondo-streams/rondo/internal/sim"
 )
 
+// group is the protocol by which the core plays the group.
+func (s *Settings) group() sim.GroupProtocol {
+	switch s.Protocol {
+	case Consumer:
+		return sim.ConsumerGroup
+	case Streams:
+		return sim.StreamsGroup
+	}
+	return sim.ClassicGroup
+}
+
+// hears is how long a member may not know that it has something to give up:
+// until its next heartbeat, under the newer protocols, where its rebalance
+// timeout begins then.
+func (s *Settings) hears() time.Duration {
+	if s.Protocol == Classic {
+		return 0
+	}
+	return s.HeartbeatInterval
+}
+
 // scenario is the run of the core that a rule is about: one thread with its
 // share of the tasks, from its start.
 func (s *Settings) scenario(handOver int, until time.Duration) sim.Scenario {
 	sc := sim.Scenario{
 		Policy:     sim.Streams42,
+		Group:      s.group(),
 		Partitions: s.PerThread(),
 		For:        until,
 		Session:    s.SessionTimeout,
@@ -110,7 +132,7 @@ func (s *Settings) counter(b Bound) sim.Scenario {
 		between.MaxPollInterval, between.MaxPollRecords = s.SessionTimeout, 1 // the loop's poll stands for the heartbeat
 		return between.scenario(first, until)
 	case RuleRebalance:
-		return s.withoutPollClock(s.scenario(first, s.MaxPollInterval+2*time.Second)) // one rebalance
+		return s.withoutPollClock(s.scenario(first, s.MaxPollInterval+2*time.Second+s.hears())) // one rebalance
 	}
 	if s.Kind == Rondo {
 		sc := s.scenario(first, until)
@@ -159,8 +181,9 @@ func (s *Settings) withoutPollClock(sc sim.Scenario) sim.Scenario {
 	}
 	if !s.Kind.Clocks(s.Protocol).PollClock {
 		sc.NoPollClock = true
-		sc.Session = maxDuration                                                           // these read the answer to a join apart from the handler
-		sc.Members = []sim.Member{{}, {Start: 2*roundTrip + settle + 10*time.Millisecond}} // just after the first record has begun
+		sc.Movable = s.Protocol != Classic                                       // what the newcomer is to have is ours
+		sc.Session = maxDuration                                                 // these read the answer to a join apart from the handler
+		sc.Members = []sim.Member{{}, {Start: s.begins() + 10*time.Millisecond}} // just after the first record has begun
 	}
 	return sc
 }

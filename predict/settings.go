@@ -43,8 +43,8 @@ type Settings struct {
 	Overhead time.Duration
 
 	MaxPollInterval    time.Duration // max.poll.interval.ms; of clients without one: their rebalance timeout
-	SessionTimeout     time.Duration // session.timeout.ms
-	HeartbeatInterval  time.Duration // heartbeat.interval.ms
+	SessionTimeout     time.Duration // session.timeout.ms; of the newer protocols that of the group
+	HeartbeatInterval  time.Duration // heartbeat.interval.ms; of the newer protocols that of the group, default 5 s
 	CommitInterval     time.Duration // commit.interval.ms, or auto.commit.interval.ms
 	MaxPollRecords     int           // max.poll.records, or the batch that the application takes
 	BufferedRecords    int           // buffered.records.per.partition, default 1000
@@ -92,6 +92,9 @@ const (
 // WithDefaults fills the zero fields in.
 func (s Settings) WithDefaults() Settings {
 	d := s.Kind.defaults()
+	if s.Protocol != Classic {
+		d.HeartbeatInterval = 5 * time.Second
+	}
 	s.Tasks = cmp.Or(s.Tasks, 1)
 	s.Threads = cmp.Or(s.Threads, 1)
 	if s.ExactlyOnce && s.CommitInterval == 0 {
@@ -169,14 +172,18 @@ func (s Settings) Check() error {
 	}
 	d := s.WithDefaults()
 	switch {
-	case d.HeartbeatInterval >= d.SessionTimeout && d.Protocol == Classic:
-		return fmt.Errorf("heartbeat.interval.ms (%s) must be below session.timeout.ms (%s): clients refuse to start; a third of it is usual", d.HeartbeatInterval, d.SessionTimeout)
+	case d.HeartbeatInterval >= d.SessionTimeout:
+		return fmt.Errorf("heartbeat.interval.ms (%s) must be below session.timeout.ms (%s): clients refuse to start, brokers refuse it for a group; a third of it is usual", d.HeartbeatInterval, d.SessionTimeout)
 	case d.ExactlyOnce && d.TransactionTimeout < d.CommitInterval:
 		return fmt.Errorf("transaction.timeout.ms (%s) must not be below commit.interval.ms (%s): Kafka Streams refuses to start", d.TransactionTimeout, d.CommitInterval)
 	case d.HandOver > d.PerThread():
 		return fmt.Errorf("hand-over of %d tasks: a thread has only %d", d.HandOver, d.PerThread())
 	case d.Protocol == Streams && d.Kind != KafkaStreams:
 		return fmt.Errorf("group.protocol=streams is for kafka-streams, not for %s", d.Kind)
+	case d.Protocol == Streams && d.Static:
+		return fmt.Errorf("group.instance.id does not go with group.protocol=streams: Kafka Streams 4.2 refuses to start")
+	case d.Protocol == Consumer && (d.Kind == KafkaJS || d.Kind == Rondo):
+		return fmt.Errorf("group.protocol=consumer is not for %s: it joins with the classic protocol only", d.Kind)
 	case d.Protocol == Consumer && d.Kind == KafkaStreams:
 		return fmt.Errorf("group.protocol=consumer is not for kafka-streams: classic or streams")
 	case d.ExactlyOnce && d.Kind != KafkaStreams:

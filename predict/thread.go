@@ -14,6 +14,7 @@ const (
 	settle      = 300 * time.Millisecond
 	pollTimeout = 100 * time.Millisecond
 	fetchWait   = 500 * time.Millisecond
+	streamsWait = 3 * time.Second  // group.streams.initial.rebalance.delay.ms
 	abortEvery  = 10 * time.Second // transaction.abort.timed.out.transaction.cleanup.interval.ms
 	never       = time.Duration(math.MaxInt64)
 )
@@ -89,7 +90,7 @@ func walk(s *Settings, handOver int, until time.Duration) outcome {
 	}
 	t.left = s.Queued * t.tasks
 	t.task = make([]taskRow, t.tasks)
-	begin := 2*roundTrip + settle // JoinGroup, SyncGroup, and the position of each partition
+	begin := s.begins()
 	for i := range t.task {
 		t.task[i].fetchAt = begin
 	}
@@ -103,6 +104,20 @@ func walk(s *Settings, handOver int, until time.Duration) outcome {
 	for t.turn() {
 	}
 	return t.out
+}
+
+// begins is when the first fetch of a thread can leave, counted from its first
+// poll: JoinGroup and SyncGroup, or the heartbeats that stand for them, and the
+// position of each partition.
+func (s *Settings) begins() time.Duration {
+	switch s.Protocol {
+	case Consumer:
+		return roundTrip + settle
+	case Streams: // the first heartbeat after the initial delay brings the tasks
+		beat := s.HeartbeatInterval
+		return roundTrip + (streamsWait+beat-1)/beat*beat + roundTrip + settle
+	}
+	return 2*roundTrip + settle
 }
 
 // turn is one runOnce: a poll and the passes until the next. It tells whether

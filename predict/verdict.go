@@ -1,6 +1,9 @@
 package predict
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // Verdict is what a prediction comes to. A larger one is worse.
 type Verdict int8
@@ -290,13 +293,14 @@ func (s *Settings) together(j *Judgement, n int) time.Duration {
 
 // always is what every member is asked.
 func (s *Settings) always(j *Judgement, long time.Duration, c Clocks) {
-	if s.Protocol == Classic {
-		b := Bound{Rule: RuleHeartbeat, Worst: s.HeartbeatInterval, Limit: s.SessionTimeout / 3}
-		if b.Worst > b.Limit {
-			b.Verdict = Tight
-		}
-		j.add(b)
+	heartbeat := Bound{Rule: RuleHeartbeat, Worst: s.HeartbeatInterval, Limit: s.SessionTimeout / 3}
+	if heartbeat.Worst > heartbeat.Limit {
+		heartbeat.Verdict = Tight
 	}
+	if s.Protocol != Classic {
+		heartbeat.Note = fmt.Sprintf("both are configs of the group: %[1]s.heartbeat.interval.ms, %[1]s.session.timeout.ms", s.Protocol)
+	}
+	j.add(heartbeat)
 	if s.Call.Timeout == NoTimeout {
 		if _, ok := j.Of(RuleNoTimeout); !ok {
 			j.add(Bound{Rule: RuleNoTimeout, Unknown: true, Limit: s.MaxPollInterval, Verdict: Unsafe, Note: c.Hung})

@@ -16,10 +16,10 @@ func (t *thread) beginPoll() {
 	t.endPass()
 	if m.closing {
 		// Shutdown is looked at once per poll.
-		if m.generation > 0 && w.group.accepts(m) {
+		if m.asks() && w.coord.accepts(m) {
 			t.commitAll()
 		}
-		m.stopped(m.set.Leaves)
+		m.stopped(m.set.Leaves || m.epochs() && !m.set.Static)
 		return
 	}
 	for _, id := range t.act.Pause {
@@ -174,6 +174,9 @@ func (t *thread) endPoll() {
 	t.polled.Rebalancing = t.m.phase == preparing || t.m.phase == completing
 	t.next(t.step(t.polled))
 }
+
+// idling tells whether the present poll stands for several idle ones.
+func (t *thread) idling() bool { return t.polling && t.w.now > t.m.pollReset+t.act.Timeout }
 
 // idle tells when the present poll may end: at its time-out, or, when nothing
 // can happen before, as many time-outs later as fit. The polls left out would

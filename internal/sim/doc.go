@@ -24,10 +24,15 @@
 // then gives each member session.timeout.ms to be heard of again. Partitions
 // move cooperatively: first revoked, then, in a follow-up generation, given.
 //
-// The coordinator is one type, group, that the members meet through six
-// methods (join, sync, remove, expire, knows, accepts) and answer timers. The
-// core of package group can take its place there when a scenario needs more of
-// the protocol than its clocks and orders.
+// Under the protocols of KIP-848 and KIP-1071 (Scenario.Group, stream threads
+// only; epochs.go) heartbeats go on whatever the thread does and nobody waits
+// in a join. A partition changes hands when its owner has given it up in a poll
+// and said so in a heartbeat, within max.poll.interval.ms of being told; its
+// heir hears of it with its own next heartbeat. A member whose poll clock has
+// run out leaves, and its late commit is taken only while the group is empty.
+//
+// The coordinator is one of two types, group and epochGroup, that the members
+// meet through a few methods (anyGroup) and answer timers.
 //
 // Heartbeats are not events: while a member's heartbeats are on, its session
 // clock is not armed; what a heartbeat would tell it is scheduled for the time
@@ -43,7 +48,9 @@
 //
 // # What is not
 //
-// Transactions other than their time-out, the streams protocol (and, for
-// loops, that of consumer groups), state restoration other than its length, standby tasks, and a loaded machine (its effect is an
-// input: [Costs] and the hand-over).
+// Transactions other than their time-out, state restoration other than its
+// length, standby tasks, a commit that meets an epoch which has just moved on,
+// the client of the streams protocol that dies of records it fetched before an
+// eviction, and a loaded machine (its effect is an input: [Costs], the hand-over
+// and [Scenario.Notice]).
 package sim

@@ -53,6 +53,8 @@ func (g *group) accepts(m *member) bool {
 	return g.seats[m.idx].known && m.generation == g.generation && g.state != groupCompleting
 }
 
+func (g *group) epoch() int { return g.generation }
+
 func (g *group) at(t time.Duration) {
 	g.ver++
 	g.w.push(event{at: t, ver: g.ver, who: -1, what: tGroup})
@@ -230,15 +232,7 @@ func (g *group) drop(m *member, why Why) {
 	g.order = slices.DeleteFunc(g.order, func(i int) bool { return i == m.idx })
 	m.cancel(tSession)
 	m.cancel(tJoinAnswer)
-	sum := &g.w.sum
-	sum.RemovalCount++
-	if why != Left {
-		g.w.lost()
-	}
-	if g.w.sc.Trace {
-		sum.Removed = append(sum.Removed, Removal{Moment{g.w.now, m.idx}, why})
-	}
-	g.w.note(m, Remove, int(why))
+	g.w.removed(m, why)
 }
 
 // assign balances the partitions with as few moves as can be. A partition that
@@ -255,7 +249,7 @@ func (g *group) assign() {
 		}
 		g.seats[i].given, g.seats[i].followUp = nil, false
 	}
-	target := g.balance(owner)
+	target := balance(g.order, g.byRight(), owner)
 	for p, to := range target {
 		s := &g.seats[to]
 		if owner[p] == to || owner[p] == -1 {
@@ -267,12 +261,13 @@ func (g *group) assign() {
 }
 
 // balance gives each partition a member: what it has up to its share, the rest
-// to those that have less than theirs.
-func (g *group) balance(owner []int) []int {
-	room := make(map[int]int, len(g.order))
-	for n, i := range g.byRight() {
-		room[i] = len(owner) / len(g.order)
-		if n < len(owner)%len(g.order) {
+// to those that have less than theirs. The first by right have shares that are
+// one larger.
+func balance(order, byRight, owner []int) []int {
+	room := make(map[int]int, len(order))
+	for n, i := range byRight {
+		room[i] = len(owner) / len(order)
+		if n < len(owner)%len(order) {
 			room[i]++
 		}
 	}
@@ -285,7 +280,7 @@ func (g *group) balance(owner []int) []int {
 		}
 	}
 	for p := range target {
-		for _, i := range g.order {
+		for _, i := range order {
 			if target[p] < 0 && room[i] > 0 {
 				target[p] = i
 				room[i]--

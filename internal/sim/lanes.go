@@ -92,6 +92,9 @@ func (l *lanes) run(acts []loop.Act) {
 			l.lane[p].paused = false
 			l.fetch(p)
 		case loop.Release:
+			if act.Abandon {
+				l.w.sum.Abandoned++
+			}
 			l.release(p)
 		case loop.Stop:
 			l.m.stopped(true)

@@ -40,6 +40,7 @@ type member struct {
 	assigned   bool          // a sync answer waits to be applied by a poll
 	refused    bool          // the join answer on its way says that the member is not known
 	answer     answer
+	byEpoch    epochBeat // newer protocols
 
 	thread *thread // one of the two
 	lanes  *lanes
@@ -68,7 +69,7 @@ func (m *member) schedule(t timer, at time.Duration) {
 func (m *member) cancel(t timer) { m.ver[t]++ }
 
 func (m *member) fire(ev *event) {
-	if !m.alive && ev.what != tStart && ev.what != tSession {
+	if !m.alive && ev.what != tStart && ev.what != tSession && ev.what != tRevoke {
 		return
 	}
 	switch ev.what {
@@ -81,7 +82,9 @@ func (m *member) fire(ev *event) {
 	case tPollClock:
 		m.pollClock()
 	case tSession:
-		m.w.group.expire(m)
+		m.w.coord.expire(m)
+	case tRevoke:
+		m.w.epochs.overdue(m)
 	case tBeat:
 		m.beat()
 	case tJoinAnswer:
@@ -136,11 +139,11 @@ func (m *member) close() {
 // stopped ends a member in an orderly way.
 func (m *member) stopped(leave bool) {
 	m.w.note(m, Stop, 0)
-	if leave && m.w.group.knows(m) {
+	if leave && m.w.coord.knows(m) {
 		m.cancel(tPollClock)
 		m.beating = false
 		m.alive = false
-		m.w.group.remove(m, Left)
+		m.w.coord.remove(m, Left)
 		return
 	}
 	m.stopBeating()
@@ -164,6 +167,10 @@ func (m *member) inPoll() bool { return m.lanes != nil || m.thread.polling }
 // answered, if it is a poll that has to read the answer.
 func (m *member) sendJoin() {
 	m.wanted = false
+	if m.epochs() {
+		m.joinByBeat()
+		return
+	}
 	m.phase = preparing
 	m.answered, m.assigned, m.refused = false, false, false
 	m.cancel(tSyncTimeout)
@@ -179,6 +186,10 @@ func (m *member) sendJoin() {
 
 // joinAnswer arrives at the socket.
 func (m *member) joinAnswer() {
+	if m.epochs() {
+		m.w.epochs.join(m)
+		return
+	}
 	m.answered = true
 	if m.inPoll() {
 		m.readJoin()
@@ -202,6 +213,10 @@ func (m *member) readJoin() {
 }
 
 func (m *member) syncAnswer() {
+	if m.epochs() {
+		m.heard()
+		return
+	}
 	m.cancel(tSyncTimeout)
 	m.assigned = true
 	if m.inPoll() {
@@ -212,6 +227,10 @@ func (m *member) syncAnswer() {
 // readSync applies what the coordinator decided.
 func (m *member) readSync() {
 	m.assigned = false
+	if m.epochs() {
+		m.reconcile()
+		return
+	}
 	if !m.answer.ok {
 		if m.answer.unknown {
 			m.forget()
@@ -267,6 +286,7 @@ func (m *member) forget() {
 	for _, t := range []timer{tPollClock, tBeat, tSyncTimeout, tSyncAnswer, tJoinAnswer} {
 		m.cancel(t)
 	}
+	m.byEpoch = epochBeat{}
 	if m.lanes != nil {
 		m.lanes.lose()
 	}
@@ -325,13 +345,16 @@ func (m *member) news() {
 // beat is a heartbeat that is answered with news: the group is rebalancing, or
 // it does not know the member any more.
 func (m *member) beat() {
-	g := &m.w.group
-	if !g.knows(m) {
+	if !m.w.coord.knows(m) {
 		m.forget()
 		m.rejoin()
 		return
 	}
-	if g.state == groupPreparing && m.phase == stable {
+	if m.epochs() {
+		m.w.epochs.beat(m)
+		return
+	}
+	if g := &m.w.group; g.state == groupPreparing && m.phase == stable {
 		m.rejoin()
 	}
 }
@@ -339,7 +362,11 @@ func (m *member) beat() {
 // pollClock is max.poll.interval.ms running out: the client leaves by itself.
 // The timer is not moved by every poll; it looks here whether there was one.
 func (m *member) pollClock() {
-	if due := m.pollReset + m.w.sc.Settings.MaxPollInterval; m.w.now < due {
+	due := m.pollReset + m.w.sc.Settings.MaxPollInterval + m.w.sc.Notice
+	if t := m.thread; t != nil && t.idling() {
+		due += m.w.now - m.pollReset - t.act.Timeout // of idle polls only the first is played
+	}
+	if m.w.now < due {
 		m.schedule(tPollClock, due)
 		return
 	}
@@ -354,7 +381,7 @@ func (m *member) pollClock() {
 		m.forget()
 		return
 	}
-	m.w.group.remove(m, PollClock)
+	m.w.coord.remove(m, PollClock)
 	m.forget()
 	if m.lanes != nil {
 		m.rejoin()

@@ -59,29 +59,47 @@ func anyScenario(t *rapid.T) Scenario {
 // nothing committed that was not done, commits that never go back, no call of
 // a record before its predecessors began.
 func TestEveryWorld(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) { anyWorld(t, anyScenario(t)) })
+}
+
+// TestEveryNewerWorld checks the same under the protocols of KIP-848 and
+// KIP-1071.
+func TestEveryNewerWorld(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		sc := anyScenario(t).withDefaults()
-		w := newWorld(&sc)
-		w.play()
-		for p := range w.parts {
-			log := &w.parts[p]
-			if log.committed > log.endAt(sc.For) {
-				t.Fatalf("partition %d: committed %d of %d", p, log.committed, log.endAt(sc.For))
-			}
-			for offset := range log.committed {
-				if log.done[offset] == 0 && !w.struck[[2]int{p, offset}] { // a record that cost a lease may be set aside
-					t.Fatalf("partition %d: committed %d, but record %d was not done", p, log.committed, offset)
-				}
-			}
+		sc := anyScenario(t)
+		sc.Policy = Streams42
+		sc.Group = GroupProtocol(rapid.IntRange(1, 2).Draw(t, "group.protocol"))
+		sc.Notice = time.Duration(rapid.IntRange(0, 5000).Draw(t, "notice")) * time.Millisecond
+		sc.NoPollClock = rapid.Bool().Draw(t, "no poll clock")
+		for i := range sc.Members {
+			sc.Members[i].Static = sc.Group == ConsumerGroup && rapid.Bool().Draw(t, "static")
 		}
-		oneOwner(t, &sc, w.trace)
-		if sc.Policy == PerCall && w.sum.LostCount == 0 && w.sum.CutCalls == 0 && w.sum.FailedCount == 0 && !killed(&sc) {
-			if w.sum.Repeated() > 0 {
-				t.Fatalf("%d calls repeated, and nobody lost anything", w.sum.Repeated())
-			}
-		}
-		_ = Timeline(sc, w.sum, w.trace)
+		anyWorld(t, sc)
 	})
+}
+
+func anyWorld(t *rapid.T, sc Scenario) {
+	sc = sc.withDefaults()
+	w := newWorld(&sc)
+	w.play()
+	for p := range w.parts {
+		log := &w.parts[p]
+		if log.committed > log.endAt(sc.For) {
+			t.Fatalf("partition %d: committed %d of %d", p, log.committed, log.endAt(sc.For))
+		}
+		for offset := range log.committed {
+			if log.done[offset] == 0 && !w.struck[[2]int{p, offset}] { // a record that cost a lease may be set aside
+				t.Fatalf("partition %d: committed %d, but record %d was not done", p, log.committed, offset)
+			}
+		}
+	}
+	oneOwner(t, &sc, w.trace)
+	if sc.Policy == PerCall && w.sum.LostCount == 0 && w.sum.CutCalls == 0 && w.sum.Abandoned == 0 && w.sum.FailedCount == 0 && !killed(&sc) {
+		if w.sum.Repeated() > 0 {
+			t.Fatalf("%d calls repeated, and nobody lost anything", w.sum.Repeated())
+		}
+	}
+	_ = Timeline(sc, w.sum, w.trace)
 }
 
 func killed(sc *Scenario) bool {

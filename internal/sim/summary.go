@@ -92,6 +92,7 @@ type Summary struct {
 	Distinct       int // different records among those
 	NeverCommitted int // calls made for records that are not committed at the end
 	CutCalls       int // calls cut by their time-out or by the end of the drain budget
+	Abandoned      int // hand-overs that threw away what ended after the drain budget, PerCall
 	Committed      []int
 	LongestPoll    time.Duration // Streams42: the longest time from one poll to the next that the poll clock saw
 	NAtEnd         []int         // of each member, Streams42
@@ -100,6 +101,18 @@ type Summary struct {
 // Repeated is the number of calls that ended for a record that had been done
 // already.
 func (s *Summary) Repeated() int { return s.Ended - s.Distinct }
+
+// removed notes that the coordinator took a member out of the group.
+func (w *world) removed(m *member, why Why) {
+	w.sum.RemovalCount++
+	if why != Left {
+		w.lost()
+	}
+	if w.sc.Trace {
+		w.sum.Removed = append(w.sum.Removed, Removal{Moment{w.now, m.idx}, why})
+	}
+	w.note(m, Remove, int(why))
+}
 
 // What is a kind of Event.
 type What int8

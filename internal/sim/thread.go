@@ -159,7 +159,7 @@ func (t *thread) process() bool {
 // member.
 func (t *thread) commit() bool {
 	m := t.m
-	if m.generation > 0 && !t.committing {
+	if m.asks() && !t.committing {
 		t.committing = true
 		if at := t.w.now + t.w.sc.Costs.Commit; !t.w.reach(at) {
 			m.schedule(tWake, at)
@@ -169,7 +169,7 @@ func (t *thread) commit() bool {
 	t.committing = false
 	var out loop.Committed
 	switch {
-	case m.generation > 0 && t.w.group.accepts(m) && !t.aborted():
+	case m.asks() && t.w.coord.accepts(m) && !t.aborted():
 		out.Tasks = t.commitAll()
 	default:
 		out.Failed = true
@@ -220,7 +220,7 @@ func (t *thread) fence() bool {
 	t.drop(nil)
 	m.owned = m.owned[:0]
 	if m.generation > 0 {
-		t.w.group.remove(m, Left) // unsubscribe leaves a group that it is in
+		t.w.coord.remove(m, Left) // unsubscribe leaves a group that it is in
 		m.forget()
 	}
 	m.lost, m.wanted = false, true

@@ -34,7 +34,11 @@ func Timeline(sc Scenario, sum Summary, trace []Event) string {
 	d.columns = int((sc.For + d.unit - 1) / d.unit)
 	d.calls = callsOf(trace, sc.For)
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s, 1 column = %s\n", sc.Policy, d.unit)
+	b.WriteString(sc.Policy.String())
+	if sc.Group != ClassicGroup {
+		fmt.Fprintf(&b, ", group.protocol=%s", sc.Group)
+	}
+	fmt.Fprintf(&b, ", 1 column = %s\n", d.unit)
 	b.WriteString(d.axis())
 	for m := range sc.Members {
 		rows := d.member(m, trace)

@@ -28,6 +28,7 @@ const (
 	tCall   // PerCall: one a call in flight
 	tCommit // PerCall
 	tTick   // PerCall
+	tRevoke // newer protocols: the rebalance timeout of a member that has to give something up
 	tGroup  // of the group: the join is complete, or has timed out
 	timers
 )
@@ -48,18 +49,32 @@ func (a *event) before(b *event) bool {
 
 // world is one run.
 type world struct {
-	sc    *Scenario
-	now   time.Duration
-	heap  []event
-	seq   uint32
-	parts []partition
-	group group
-	all   []member
-	sum   Summary
-	trace []Event
+	sc     *Scenario
+	now    time.Duration
+	heap   []event
+	seq    uint32
+	parts  []partition
+	group  group      // one of the two is used
+	epochs epochGroup // newer protocols
+	coord  anyGroup   // that one
+	all    []member
+	sum    Summary
+	trace  []Event
 
 	struck  map[[2]int]bool // PerCall: records (partition, offset) that have cost a lease
 	windows int             // assignments that brought tasks to a stream thread so far
+}
+
+// anyGroup is a group as members meet it: the classic one, or one of the
+// newer protocols.
+type anyGroup interface {
+	begin(*world)
+	knows(*member) bool   // it is a member
+	accepts(*member) bool // a commit of it would be taken
+	remove(*member, Why)
+	expire(*member) // its session clock has run out
+	fire(*event)
+	epoch() int // of the group: its generation
 }
 
 // Run plays a scenario.
@@ -75,7 +90,11 @@ func newWorld(sc *Scenario) *world {
 	w.parts = make([]partition, sc.Partitions)
 	feed(sc, w.parts)
 	w.all = make([]member, len(sc.Members))
-	w.group.begin(w)
+	w.coord = &w.group
+	if sc.Group != ClassicGroup {
+		w.coord = &w.epochs
+	}
+	w.coord.begin(w)
 	for i := range w.all {
 		m := &w.all[i]
 		m.begin(w, i)
@@ -90,7 +109,7 @@ func (w *world) play() {
 		ev := w.pop()
 		w.now = ev.at
 		if ev.what == tGroup {
-			w.group.fire(&ev)
+			w.coord.fire(&ev)
 			continue
 		}
 		if w.sc.StopAtLoss && w.sum.FirstLoss > 0 {
@@ -122,7 +141,7 @@ func (w *world) close() {
 			}
 		}
 	}
-	s.Generation = w.group.generation
+	s.Generation = w.coord.epoch()
 }
 
 // time is the present moment as the cores see it.
