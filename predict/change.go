@@ -34,24 +34,46 @@ type try struct {
 	distance float64 // how far from the present value, as a ratio's logarithm
 }
 
+// maxSearch bounds, in steps of walks, the search for what makes settings better.
+const maxSearch = 1 << 24
+
+// search tries settings until it has taken too long.
+type search struct{ steps int }
+
+func (l *search) evaluate(s Settings) Verdict {
+	j := Evaluate(s)
+	l.steps += j.steps
+	return j.Verdict
+}
+
+// over tells whether the search has to end before it is complete.
+func (l *search) over() bool { return l.steps > maxSearch }
+
 // changes tries every knob. It returns the nearest value of each knob that
 // reaches the best verdict it can, the smallest change first, and the names
-// of the knobs with which nothing gets better.
-func changes(s Settings, now Judgement) (list []Change, idle []string) {
+// of the knobs with which nothing gets better. When the search is over, what it
+// has not tried is in neither.
+func (l *search) changes(s Settings, now Judgement) (list []Change, idle []string) {
 	for _, k := range knobs(s) {
 		best := Change{Verdict: now.Verdict}
 		for _, t := range k.tries {
+			if l.over() {
+				break
+			}
 			if t.settings.Check() != nil {
 				continue
 			}
-			if v := Evaluate(t.settings).Verdict; v < best.Verdict {
+			if v := l.evaluate(t.settings); v < best.Verdict {
 				best = Change{k.name, k.from, t.text, v, cmp.Or(t.cost, k.cost), t.distance}
 				if v == Safe {
 					break
 				}
 			}
 		}
-		if best.Knob == "" {
+		switch {
+		case best.Knob == "" && l.over():
+			continue
+		case best.Knob == "":
 			idle = append(idle, k.name)
 			continue
 		}
@@ -209,10 +231,11 @@ func roundTo(d time.Duration) time.Duration {
 }
 
 // fastest is the nearest shorter call with which the settings are safe, to a
-// thirtieth; 0 when there is none down to a hundredth of the present one.
-func fastest(s Settings) time.Duration {
+// thirtieth; 0 when there is none down to a hundredth of the present one, or the
+// search is over before.
+func (l *search) fastest(s Settings) time.Duration {
 	full := s.complete()
-	for call := full.Latency.Worst(); call > full.Latency.Worst()/100; call -= max(call/30, 1) {
+	for call := full.Latency.Worst(); call > full.Latency.Worst()/100 && !l.over(); call -= max(call/30, 1) {
 		t := s
 		t.Call.Timeout = min(t.Call.Timeout, 0) // this is about the service, not about its time-outs
 		t.Latency = full.Latency
@@ -221,7 +244,7 @@ func fastest(s Settings) time.Duration {
 		} else {
 			t.Latency.To = call
 		}
-		if Evaluate(t).Verdict == Safe {
+		if l.evaluate(t) == Safe {
 			return call
 		}
 	}

@@ -38,8 +38,12 @@ func Predict(s Settings) (*Report, error) {
 		r.counterExample()
 	}
 	if r.Verdict > Safe {
-		r.Changes, r.Idle = changes(s, r.Judgement)
-		r.Fastest = fastest(s)
+		var l search
+		r.Changes, r.Idle = l.changes(s, r.Judgement)
+		r.Fastest = l.fastest(s)
+		if l.over() {
+			r.Notes = append(r.Notes, "the search for what makes it better was ended early: these settings make long runs")
+		}
 	}
 	r.note()
 	return r, nil

@@ -28,6 +28,10 @@ func (s *Settings) hears() time.Duration {
 	return s.HeartbeatInterval
 }
 
+// maxCalls bounds a run of the core, and the records that are fed to it one by
+// one. A loss that comes later is not shown, and so not called unsafe.
+const maxCalls = 1 << 21
+
 // scenario is the run of the core that a rule is about: one thread with its
 // share of the tasks, from its start.
 func (s *Settings) scenario(handOver int, until time.Duration) sim.Scenario {
@@ -36,6 +40,7 @@ func (s *Settings) scenario(handOver int, until time.Duration) sim.Scenario {
 		Group:      s.group(),
 		Partitions: s.PerThread(),
 		For:        until,
+		AtMost:     maxCalls,
 		Session:    s.SessionTimeout,
 		Heartbeat:  s.HeartbeatInterval,
 		Costs:      sim.Costs{Record: s.Overhead},
@@ -68,7 +73,7 @@ func (s *Settings) feeds(until time.Duration) []sim.Feed {
 	}
 	if s.Arrival > 0 {
 		every := time.Duration(float64(time.Second) / s.Arrival)
-		feeds = append(feeds, sim.Feed{Every: every, Total: int(until/every) + 1})
+		feeds = append(feeds, sim.Feed{Every: every, Total: min(int(until/every)+1, maxCalls)})
 	}
 	return feeds
 }
@@ -98,7 +103,7 @@ func (s *Settings) threeMembers(behind, newcomer, until time.Duration) sim.Scena
 		}
 		if s.Arrival > 0 {
 			every := time.Duration(float64(time.Second) / s.Arrival)
-			sc.Feeds = append(sc.Feeds, sim.Feed{At: f.at, Every: every, Total: int((until-f.at)/every) + 1, Partitions: f.list})
+			sc.Feeds = append(sc.Feeds, sim.Feed{At: f.at, Every: every, Total: min(int((until-f.at)/every)+1, maxCalls), Partitions: f.list})
 		}
 	}
 	return sc

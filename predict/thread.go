@@ -19,8 +19,9 @@ const (
 	never       = time.Duration(math.MaxInt64)
 )
 
-// maxSteps bounds the passes that a prediction looks at: settings can ask for
-// years of microseconds.
+// maxSteps bounds what a walk looks at, a task in a pass or poll being one:
+// settings can ask for years of microseconds. What lies behind is not judged, and
+// the verdict says so.
 const maxSteps = 1 << 20
 
 // thread adds up what one stream thread, alone in its group, does from its
@@ -55,7 +56,7 @@ type thread struct {
 	answer time.Duration
 
 	out   outcome
-	steps int // passes so far
+	steps int // so far
 	left  int // records not processed yet, when none arrive
 }
 
@@ -76,8 +77,11 @@ type outcome struct {
 	pass    time.Duration // the longest pass
 	open    time.Duration // the longest transaction
 	most    int           // the largest N at a poll
-	blocked bool
+	steps   int // what it took
 }
+
+// cut tells whether the walk ended before its time.
+func (o *outcome) cut() bool { return o.steps > maxSteps }
 
 func (o *outcome) lost() bool { return o.evicted > 0 || o.aborted > 0 }
 
@@ -103,6 +107,7 @@ func walk(s *Settings, handOver int, until time.Duration) outcome {
 	t.polledAt = t.now
 	for t.turn() {
 	}
+	t.out.steps = t.steps
 	return t.out
 }
 
@@ -128,7 +133,7 @@ func (t *thread) turn() bool {
 	}
 	t.poll()
 	for {
-		if t.steps++; t.steps > maxSteps {
+		if t.steps += t.tasks; t.steps > maxSteps {
 			return false
 		}
 		processed, ok := t.pass()
@@ -207,6 +212,9 @@ func (t *thread) work(n int) {
 			t.now += min(time.Duration(n-i), 1000) * l.Of(t.now)
 			return
 		}
+		if t.steps++; t.steps > maxSteps {
+			return
+		}
 		t.now += l.Of(t.now) + t.s.Overhead
 	}
 }
@@ -249,6 +257,7 @@ func (t *thread) poll() {
 		if len(t.buffer) > 0 || t.now >= end {
 			break
 		}
+		t.steps += t.tasks
 		next := min(end, t.fetch())
 		if next == end && queued == 0 && t.handed == t.tasks {
 			horizon := min(t.until, t.fetch(), t.lastCommit+t.s.CommitInterval)

@@ -54,6 +54,15 @@ type Judgement struct {
 	Band    bool          // Kafka Streams: the round is between a third and a half of max.poll.interval.ms
 	MaxN    int           // the largest N at a poll in the run of the poll-clock rule
 	Pass    time.Duration // the longest pass in it
+
+	steps int // what the walks took
+}
+
+// walk plays a thread and counts what that took.
+func (j *Judgement) walk(s *Settings, handOver int, until time.Duration) outcome {
+	out := walk(s, handOver, until)
+	j.steps += out.steps
+	return out
 }
 
 // Of finds the bound of a rule; ok tells whether the rule applies.
@@ -156,7 +165,7 @@ func (s *Settings) thread(j *Judgement, deep bool) time.Duration {
 	if s.HandOver > 0 {
 		first = s.HandOver
 	}
-	out := walk(s, first, until)
+	out := j.walk(s, first, until)
 	j.MaxN, j.Pass = out.most, out.pass
 	if s.Kind == KafkaStreams {
 		j.Band = 3*j.Round >= s.MaxPollInterval && 2*j.Round < s.MaxPollInterval
@@ -166,12 +175,14 @@ func (s *Settings) thread(j *Judgement, deep bool) time.Duration {
 	case out.evicted > 0:
 		poll.Verdict = Unsafe
 	case out.lost():
+	case out.cut():
+		poll.Verdict, poll.Note = Tight, "only the beginning was played: the settings make too long a run"
 	case near(out.gap, s.MaxPollInterval) > Safe:
 		poll.Verdict = Tight
 	default:
 		slower := *s
 		slower.Latency = s.Latency.longer(10)
-		if o := walk(&slower, first, until); o.evicted > 0 {
+		if o := j.walk(&slower, first, until); o.evicted > 0 {
 			poll.Verdict, poll.Note = Tight, "lost when calls take a tenth longer"
 		}
 	}
@@ -215,7 +226,7 @@ func starts(tasks int) []int {
 func (s *Settings) partial(j *Judgement, until time.Duration) {
 	b := Bound{Rule: RuleHandOver, Limit: s.MaxPollInterval}
 	for _, k := range starts(s.PerThread()) {
-		out := walk(s, k, until)
+		out := j.walk(s, k, until)
 		if v := near(out.gap, s.MaxPollInterval); out.lost() {
 			b.Verdict, b.Worst, b.handOver = Unsafe, out.gap, k
 			break
@@ -230,7 +241,7 @@ func (s *Settings) partial(j *Judgement, until time.Duration) {
 func (s *Settings) backlog(j *Judgement, until time.Duration) {
 	deep := *s
 	deep.Queued = s.MaxPollRecords
-	out := walk(&deep, s.PerThread(), until)
+	out := j.walk(&deep, s.PerThread(), until)
 	b := Bound{Rule: RuleBacklog, Worst: out.gap, Limit: s.MaxPollInterval, queued: deep.Queued, handOver: s.PerThread()}
 	if b.Verdict = min(near(out.gap, s.MaxPollInterval), Tight); out.lost() {
 		b.Verdict = Unsafe
@@ -250,7 +261,7 @@ func (s *Settings) timeouts(j *Judgement, first int, until time.Duration) {
 	}
 	down := *s
 	down.Latency = Always(worst)
-	out := walk(&down, first, until)
+	out := j.walk(&down, first, until)
 	b := Bound{Rule: RuleTimeouts, Worst: out.gap, Limit: s.MaxPollInterval, handOver: first, timeouts: true}
 	switch {
 	case out.lost():

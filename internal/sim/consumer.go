@@ -76,13 +76,14 @@ func (t *thread) fetch() time.Duration {
 	fresh := false // a partition may be fetched that the fetch in flight does not ask for
 	for p := range t.tasks {
 		k := &t.tasks[p]
-		if !k.ready || k.paused || t.buffered(p) {
+		if !k.ready || k.paused || k.buffered {
 			continue
 		}
 		if k.fetchAt > w.now {
 			look = min(look, k.fetchAt)
 		} else {
-			fresh = fresh || !slices.Contains(t.asked, p)
+			_, asked := slices.BinarySearch(t.asked, p)
+			fresh = fresh || !asked
 		}
 	}
 	if len(t.asked) > 0 {
@@ -99,15 +100,6 @@ func (t *thread) fetch() time.Duration {
 	return min(look, t.answerAt)
 }
 
-func (t *thread) buffered(p int) bool {
-	for _, c := range t.buffer {
-		if c.partition == p {
-			return true
-		}
-	}
-	return false
-}
-
 // ask sends a fetch for all partitions that can take records.
 func (t *thread) ask() {
 	w := t.w
@@ -115,7 +107,7 @@ func (t *thread) ask() {
 	data := Forever
 	for p := range t.tasks {
 		k := &t.tasks[p]
-		if !k.ready || k.paused || k.fetchAt > w.now || t.buffered(p) {
+		if !k.ready || k.paused || k.fetchAt > w.now || k.buffered {
 			continue
 		}
 		t.asked = append(t.asked, p)
@@ -136,6 +128,7 @@ func (t *thread) fetchDone() {
 		k := &t.tasks[p]
 		if n := t.w.parts[p].endAt(t.w.now) - k.fetched; n > 0 {
 			k.fetched += n
+			k.buffered = true
 			t.buffer = append(t.buffer, chunk{p, n})
 		}
 	}
@@ -158,6 +151,7 @@ func (t *thread) endPoll() {
 		t.tasks[c.partition].queued += n
 		t.polled.Records = append(t.polled.Records, loop.Delivery{Task: taskOf(c.partition), Records: n})
 		if c.n == 0 {
+			t.tasks[c.partition].buffered = false
 			t.buffer = slices.Delete(t.buffer, 0, 1)
 		}
 	}

@@ -87,6 +87,7 @@ type Scenario struct {
 	CallTimeout time.Duration // a call is cut after this, its record set aside; default: never
 	Drain       time.Duration // the budget on revoke and stop, default 30 s
 
+	AtMost     int  // end the run at so many calls; 0: at none
 	StopAtLoss bool // end the run when a lease is lost or a commit refused: Summary.FirstLoss
 
 	Trace bool // record events, passes and calls, not only counts

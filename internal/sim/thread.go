@@ -30,7 +30,7 @@ type thread struct {
 	stage  int           // polls that brought records since the assignment
 	passAt time.Duration // when the last pass began
 
-	asked    []int // the partitions of the fetch in flight; empty: none
+	asked    []int // the partitions of the fetch in flight, in order; empty: none
 	askedAt  time.Duration
 	answerAt time.Duration
 	buffer   []chunk // completed fetches, in order
@@ -54,6 +54,8 @@ type task struct {
 	pos     int           // next record to process
 	fetched int           // next record to fetch
 	queued  int           // delivered to the loop, not processed
+
+	buffered bool // a completed fetch of it waits to be polled
 }
 
 type chunk struct{ partition, n int }

@@ -225,7 +225,9 @@ func (w *world) lost() {
 
 // call begins a call and gives its length.
 func (w *world) call(m *member, partition, offset int) time.Duration {
-	w.sum.Calls++
+	if w.sum.Calls++; w.sum.Calls == w.sc.AtMost {
+		w.sc.For = w.now // nothing that takes time happens any more
+	}
 	attempt := w.parts[partition].began(offset)
 	w.noteCall(m, CallBegin, partition, offset)
 	return w.sc.Latency(Call{Partition: partition, Offset: offset, Attempt: attempt, At: w.now})
