@@ -77,7 +77,7 @@ type outcome struct {
 	pass    time.Duration // the longest pass
 	open    time.Duration // the longest transaction
 	most    int           // the largest N at a poll
-	steps   int // what it took
+	steps   int           // what it took
 }
 
 // cut tells whether the walk ended before its time.
