@@ -124,21 +124,31 @@ func (b *broker) start() (err error) {
 
 func (b *broker) stop() error { return b.end(b.dir, b.pid) }
 
-// measureStart starts the broker and times it to its first answer; then it
-// lets it idle. The broker goes on.
-func (b *broker) measureStart(ctx context.Context) (reading, error) {
+// firstAnswer starts the broker and says how many milliseconds it took to answer
+// on a connection, which stays open.
+func (b *broker) firstAnswer() (*conn, float64, error) {
 	began := time.Now()
 	if err := b.start(); err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	c, err := dial(b.addr)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	if _, err := c.metadata(); err != nil {
+		return nil, 0, errors.Join(err, c.Close())
+	}
+	return c, time.Since(began).Seconds() * 1000, nil
+}
+
+// measureStart starts the broker and times it to its first answer; then it
+// lets it idle. The broker goes on.
+func (b *broker) measureStart(ctx context.Context) (reading, error) {
+	c, took, err := b.firstAnswer()
+	if err != nil {
 		return nil, err
 	}
-	r := reading{"first answer, ms": time.Since(began).Seconds() * 1000}
+	r := reading{"first answer, ms": took}
 	if err := c.Close(); err != nil {
 		return nil, err
 	}

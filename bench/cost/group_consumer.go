@@ -9,50 +9,41 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// consumerTalk is the consumer protocol (KIP-848): one request, and the broker
-// assigns.
-type consumerTalk struct{}
+// epochTalk is the consumer and the streams protocol: one request, and the broker
+// assigns. They differ in its fields.
+type epochTalk struct {
+	// request is a heartbeat in an epoch, with the subscription in epoch 0, and
+	// with what the member has when asked to report.
+	request func(m *member, s *epochState, epoch int32, report bool) kmsg.Request
+	heard   func(kmsg.Response) heard
+}
 
-func consumer() protocol { return consumerTalk{} }
-
-// consumerState is what a member has to say with its next heartbeat.
-type consumerState struct {
+// epochState is what a member has to say with its next heartbeat.
+type epochState struct {
 	topic  [16]byte
 	report bool // what it has, for that has changed
-	every  time.Duration
 }
 
-func (consumerTalk) request(m *member) *kmsg.ConsumerGroupHeartbeatRequest {
-	req := kmsg.NewPtrConsumerGroupHeartbeatRequest()
-	req.SetVersion(1)
-	req.Group, req.MemberID, req.MemberEpoch = m.h.group, m.id, m.epoch
-	req.RebalanceTimeoutMillis = -1
-	req.SubscribedTopicNames, req.Topics = nil, nil
-	return req
+// heard is the answer to a heartbeat.
+type heard struct {
+	code     int16
+	every    int32 // ms
+	epoch    int32
+	assigned bool
+	topic    [16]byte
+	own      []int32
 }
 
-func (t consumerTalk) talk(m *member) (time.Duration, bool, error) {
-	s, ok := m.state.(*consumerState)
+func (t epochTalk) talk(m *member) (time.Duration, bool, error) {
+	s, ok := m.state.(*epochState)
 	if !ok {
-		s = &consumerState{}
+		s = &epochState{}
 		m.state = s
 	}
-	req := t.request(m)
-	plain := false
-	switch {
-	case m.epoch == 0:
-		req.RebalanceTimeoutMillis = 300_000
-		req.SubscribedTopicNames = []string{m.h.topic}
-		req.Topics = []kmsg.ConsumerGroupHeartbeatRequestTopic{}
+	plain := m.epoch != 0 && !s.report
+	req := t.request(m, s, m.epoch, s.report)
+	if !plain {
 		m.frame = nil
-	case s.report:
-		req.Topics = []kmsg.ConsumerGroupHeartbeatRequestTopic{}
-		if len(m.own) > 0 {
-			req.Topics = append(req.Topics, kmsg.ConsumerGroupHeartbeatRequestTopic{TopicID: s.topic, Partitions: m.own})
-		}
-		m.frame = nil
-	default:
-		plain = true
 	}
 	if m.frame == nil {
 		m.frame = encode(req)
@@ -64,37 +55,32 @@ func (t consumerTalk) talk(m *member) (time.Duration, bool, error) {
 	if err != nil {
 		return 0, false, err
 	}
-	resp := answer.(*kmsg.ConsumerGroupHeartbeatResponse)
-	if err := kerr.ErrorForCode(resp.ErrorCode); err != nil {
+	h := t.heard(answer)
+	if err := kerr.ErrorForCode(h.code); err != nil {
 		return 0, false, err
 	}
-	s.every = time.Duration(resp.HeartbeatIntervalMillis) * time.Millisecond
+	every := time.Duration(h.every) * time.Millisecond
 	s.report = false
-	if resp.Assignment == nil {
-		if resp.MemberEpoch != m.epoch {
-			m.have(m.own, resp.MemberEpoch)
+	if !h.assigned {
+		if h.epoch != m.epoch {
+			m.have(m.own, h.epoch)
 		}
-		return s.every, plain, nil
+		return every, plain, nil
 	}
-	var own []int32
-	for _, topic := range resp.Assignment.Topics {
-		s.topic, own = topic.TopicID, topic.Partitions
-	}
-	s.report = !same(m.own, own)
-	m.have(slices.Clone(own), resp.MemberEpoch)
+	s.topic = h.topic
+	s.report = !same(m.own, h.own)
+	m.have(slices.Clone(h.own), h.epoch)
 	if s.report {
 		return 0, plain, nil
 	}
-	return s.every, plain, nil
+	return every, plain, nil
 }
 
-func (t consumerTalk) leave(ms []*member) error {
+func (t epochTalk) leave(ms []*member) error {
 	for _, m := range ms {
-		req := t.request(m)
-		req.MemberEpoch = -1
-		answer, err := m.c.ask(req)
+		answer, err := m.c.ask(t.request(m, &epochState{}, -1, false))
 		if err == nil {
-			err = kerr.ErrorForCode(answer.(*kmsg.ConsumerGroupHeartbeatResponse).ErrorCode)
+			err = kerr.ErrorForCode(t.heard(answer).code)
 		}
 		if err != nil {
 			return err
@@ -103,99 +89,74 @@ func (t consumerTalk) leave(ms []*member) error {
 	return nil
 }
 
-// streamsTalk is the streams protocol (KIP-1071), for one subtopology that
-// reads one topic: its tasks are that topic's partitions.
-type streamsTalk struct{}
-
-func streams() protocol { return streamsTalk{} }
+// consumer is KIP-848.
+func consumer() protocol {
+	return epochTalk{
+		request: func(m *member, s *epochState, epoch int32, report bool) kmsg.Request {
+			req := kmsg.NewPtrConsumerGroupHeartbeatRequest()
+			req.SetVersion(1)
+			req.Group, req.MemberID, req.MemberEpoch = m.h.group, m.id, epoch
+			req.RebalanceTimeoutMillis = -1
+			req.SubscribedTopicNames, req.Topics = nil, nil
+			if epoch == 0 {
+				req.RebalanceTimeoutMillis = 300_000
+				req.SubscribedTopicNames = []string{m.h.topic}
+			}
+			if epoch == 0 || report {
+				req.Topics = []kmsg.ConsumerGroupHeartbeatRequestTopic{}
+			}
+			if report && len(m.own) > 0 {
+				req.Topics = append(req.Topics, kmsg.ConsumerGroupHeartbeatRequestTopic{TopicID: s.topic, Partitions: m.own})
+			}
+			return req
+		},
+		heard: func(answer kmsg.Response) heard {
+			r := answer.(*kmsg.ConsumerGroupHeartbeatResponse)
+			h := heard{code: r.ErrorCode, every: r.HeartbeatIntervalMillis, epoch: r.MemberEpoch, assigned: r.Assignment != nil}
+			if h.assigned {
+				for _, t := range r.Assignment.Topics {
+					h.topic, h.own = t.TopicID, t.Partitions
+				}
+			}
+			return h
+		},
+	}
+}
 
 const subtopology = "0"
 
-func (streamsTalk) request(m *member) *kmsg.StreamsGroupHeartbeatRequest {
-	req := kmsg.NewPtrStreamsGroupHeartbeatRequest()
-	req.Group, req.MemberID, req.MemberEpoch = m.h.group, m.id, m.epoch
-	req.RebalanceTimeoutMillis = -1
-	return req
-}
-
-// report says what a member has; everything but active tasks is always empty.
-func (streamsTalk) report(m *member, req *kmsg.StreamsGroupHeartbeatRequest) {
-	req.ActiveTasks, req.StandbyTasks, req.WarmupTasks = []kmsg.TaskIDs{}, []kmsg.TaskIDs{}, []kmsg.TaskIDs{}
-	if len(m.own) > 0 {
-		req.ActiveTasks = append(req.ActiveTasks, kmsg.TaskIDs{SubtopologyID: subtopology, Partitions: m.own})
+// streams is KIP-1071, for one subtopology that reads one topic: its tasks are
+// that topic's partitions.
+func streams() protocol {
+	return epochTalk{
+		request: func(m *member, _ *epochState, epoch int32, report bool) kmsg.Request {
+			req := kmsg.NewPtrStreamsGroupHeartbeatRequest()
+			req.Group, req.MemberID, req.MemberEpoch = m.h.group, m.id, epoch
+			req.RebalanceTimeoutMillis = -1
+			if epoch == 0 {
+				req.RebalanceTimeoutMillis = 300_000
+				sub := kmsg.NewStreamsGroupHeartbeatRequestTopologySubtopology()
+				sub.SubtopologyID, sub.SourceTopics = subtopology, []string{m.h.topic}
+				req.Topology = &kmsg.StreamsGroupHeartbeatRequestTopology{Subtopologies: []kmsg.StreamsGroupHeartbeatRequestTopologySubtopology{sub}}
+				req.ProcessID = &m.id
+			}
+			if epoch == 0 || report { // everything but active tasks is always empty
+				req.ActiveTasks, req.StandbyTasks, req.WarmupTasks = []kmsg.TaskIDs{}, []kmsg.TaskIDs{}, []kmsg.TaskIDs{}
+			}
+			if report && len(m.own) > 0 {
+				req.ActiveTasks = append(req.ActiveTasks, kmsg.TaskIDs{SubtopologyID: subtopology, Partitions: m.own})
+			}
+			return req
+		},
+		heard: func(answer kmsg.Response) heard {
+			r := answer.(*kmsg.StreamsGroupHeartbeatResponse)
+			h := heard{code: r.ErrorCode, every: r.HeartbeatIntervalMillis, epoch: r.MemberEpoch, assigned: r.ActiveTasks != nil}
+			for _, tasks := range r.ActiveTasks {
+				h.own = tasks.Partitions
+			}
+			return h
+		},
 	}
-}
-
-func (t streamsTalk) talk(m *member) (time.Duration, bool, error) {
-	s, ok := m.state.(*consumerState)
-	if !ok {
-		s = &consumerState{}
-		m.state = s
-	}
-	req := t.request(m)
-	plain := false
-	switch {
-	case m.epoch == 0:
-		req.RebalanceTimeoutMillis = 300_000
-		sub := kmsg.NewStreamsGroupHeartbeatRequestTopologySubtopology()
-		sub.SubtopologyID, sub.SourceTopics = subtopology, []string{m.h.topic}
-		req.Topology = &kmsg.StreamsGroupHeartbeatRequestTopology{Subtopologies: []kmsg.StreamsGroupHeartbeatRequestTopologySubtopology{sub}}
-		req.ProcessID = &m.id
-		t.report(m, req)
-		m.frame = nil
-	case s.report:
-		t.report(m, req)
-		m.frame = nil
-	default:
-		plain = true
-	}
-	if m.frame == nil {
-		m.frame = encode(req)
-	}
-	answer, err := m.c.decode(req, m.frame)
-	if !plain {
-		m.frame = nil
-	}
-	if err != nil {
-		return 0, false, err
-	}
-	resp := answer.(*kmsg.StreamsGroupHeartbeatResponse)
-	if err := kerr.ErrorForCode(resp.ErrorCode); err != nil {
-		return 0, false, err
-	}
-	s.every = time.Duration(resp.HeartbeatIntervalMillis) * time.Millisecond
-	s.report = false
-	if resp.ActiveTasks == nil {
-		if resp.MemberEpoch != m.epoch {
-			m.have(m.own, resp.MemberEpoch)
-		}
-		return s.every, plain, nil
-	}
-	var own []int32
-	for _, tasks := range resp.ActiveTasks {
-		own = tasks.Partitions
-	}
-	s.report = !same(m.own, own)
-	m.have(slices.Clone(own), resp.MemberEpoch)
-	if s.report {
-		return 0, plain, nil
-	}
-	return s.every, plain, nil
-}
-
-func (t streamsTalk) leave(ms []*member) error {
-	for _, m := range ms {
-		req := t.request(m)
-		req.MemberEpoch = -1
-		answer, err := m.c.ask(req)
-		if err == nil {
-			err = kerr.ErrorForCode(answer.(*kmsg.StreamsGroupHeartbeatResponse).ErrorCode)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // waitForGroup asks for a group's coordinator until there is one: a broker may

@@ -93,20 +93,11 @@ func TestRecordedStreamsTogether(t *testing.T) {
 			}
 			c.sc.Policy, c.sc.Trace, c.sc.For = Streams42, true, c.zero+seconds(r.For)
 			sum, trace := Run(c.sc)
-			since := func(list []Moment) []Moment {
-				var out []Moment
-				for _, m := range list {
-					if m.At >= c.zero {
-						out = append(out, Moment{m.At - c.zero, m.Member})
-					}
-				}
-				return out
-			}
 			r.pause = 2
-			r.evictions(t, since(sum.Evictions))
+			r.evictions(t, since(c.zero, sum.Evictions))
 			r.pause = 5 // which heartbeat brings the tasks of another
 			slices.Sort(r.Failed)
-			r.moments(t, "refused", since(sum.Failed), r.Failed)
+			r.moments(t, "refused", since(c.zero, sum.Failed), r.Failed)
 			if c.run == "mj1" && (sum.Ended != r.Ended || sum.Distinct != r.Distinct || sum.Blocked > 0) {
 				t.Errorf("%d records, %d different, %d commits held up; recorded %d, %d, 0", sum.Ended, sum.Distinct, sum.Blocked, r.Ended, r.Distinct)
 			}

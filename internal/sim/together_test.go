@@ -86,6 +86,17 @@ func runsTogether() []together {
 	}
 }
 
+// since are the moments from zero on, counted from there.
+func since(zero time.Duration, list []Moment) []Moment {
+	var out []Moment
+	for _, m := range list {
+		if m.At >= zero {
+			out = append(out, Moment{m.At - zero, m.Member})
+		}
+	}
+	return out
+}
+
 func TestRecordedTogether(t *testing.T) {
 	runs := readRuns(t)
 	for _, c := range runsTogether() {
@@ -97,18 +108,9 @@ func TestRecordedTogether(t *testing.T) {
 			}
 			c.sc.Policy, c.sc.Trace, c.sc.For = Streams42, true, c.zero+seconds(r.For)
 			sum, _ := Run(c.sc)
-			since := func(list []Moment) []Moment {
-				var out []Moment
-				for _, m := range list {
-					if m.At >= c.zero {
-						out = append(out, Moment{m.At - c.zero, m.Member})
-					}
-				}
-				return out
-			}
 			r.pause = 1 // joins and starts are not ours to measure
-			r.moments(t, "evicted", since(sum.Evictions), r.Evicted)
-			r.moments(t, "fenced", since(sum.Fenced), r.Fenced)
+			r.moments(t, "evicted", since(c.zero, sum.Evictions), r.Evicted)
+			r.moments(t, "fenced", since(c.zero, sum.Fenced), r.Fenced)
 			var expired []Moment
 			for _, m := range sum.Removed {
 				if m.Why == SessionClock {
