@@ -124,7 +124,7 @@ func TestRecordedTogether(t *testing.T) {
 				}
 			}
 			r.pause = 4 // the session clock begins with the last join, which a busy machine delays
-			r.moments(t, "removed by the session clock", since(expired), recorded)
+			r.moments(t, "removed by the session clock", since(c.zero, expired), recorded)
 			if c.by == 0 && c.zero == 0 {
 				if d := sum.Ended - r.Ended; d < -1-r.Ended/50 || d > 1+r.Ended/50 {
 					t.Errorf("%d records, recorded %d", sum.Ended, r.Ended)
