@@ -101,7 +101,7 @@ func (c *labShowCmd) Run(t *terminal) error {
 		_, err := t.out.Write(s.Source)
 		return err
 	}
-	tables, err := lab.Tables(c.Dir, found[:1])
+	tables, err := kept(c.Dir, found[:1])
 	if err != nil {
 		return err
 	}
@@ -124,6 +124,15 @@ func (c *labShowCmd) Run(t *terminal) error {
 	return nil
 }
 
+// kept reads what was measured.
+func kept(dir string, scenarios []*lab.Scenario) ([]*lab.Table, error) {
+	tables, err := lab.Tables(dir, scenarios)
+	if err != nil {
+		return nil, fail(exitFailed, fmt.Errorf("read what was measured: %w", err), "--dir DIR takes another directory; rondo lab run NAME --again measures anew")
+	}
+	return tables, nil
+}
+
 // writable says before a long run whether its report can be written.
 func writable(name string) error {
 	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE, 0o644)
@@ -136,7 +145,7 @@ func writable(name string) error {
 // writeFile writes a file and says so.
 func writeFile(t *terminal, name, text string) error {
 	if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
-		return fmt.Errorf("write %s: %w", name, err)
+		return fail(exitFailed, fmt.Errorf("write %s: %w", name, err), "is the directory there, and may it be written?")
 	}
 	t.say("wrote %s", name)
 	return nil
@@ -291,7 +300,7 @@ func (c *labReportCmd) Run(t *terminal) error {
 	if err != nil {
 		return err
 	}
-	tables, err := lab.Tables(c.Dir, scenarios)
+	tables, err := kept(c.Dir, scenarios)
 	if err != nil {
 		return err
 	}
