@@ -72,7 +72,7 @@ func (g *epochGroup) join(m *member) {
 }
 
 // fire is the end of the initial delay.
-func (g *epochGroup) fire(ev *event) {
+func (g *epochGroup) fire(ev event) {
 	if ev.ver == g.ver && g.late {
 		g.late = false
 		g.retarget()

@@ -60,7 +60,7 @@ func (g *group) at(t time.Duration) {
 	g.w.push(event{at: t, ver: g.ver, who: -1, what: tGroup})
 }
 
-func (g *group) fire(ev *event) {
+func (g *group) fire(ev event) {
 	if ev.ver != g.ver || g.state != groupPreparing {
 		return
 	}

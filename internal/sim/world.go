@@ -73,7 +73,7 @@ type anyGroup interface {
 	accepts(*member) bool // a commit of it would be taken
 	remove(*member, Why)
 	expire(*member) // its session clock has run out
-	fire(*event)
+	fire(event)
 	epoch() int // of the group: its generation
 }
 
@@ -109,7 +109,7 @@ func (w *world) play() {
 		ev := w.pop()
 		w.now = ev.at
 		if ev.what == tGroup {
-			w.coord.fire(&ev)
+			w.coord.fire(ev)
 			continue
 		}
 		if w.sc.StopAtLoss && w.sum.FirstLoss > 0 {
