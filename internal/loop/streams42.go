@@ -72,7 +72,8 @@ type Streams42 struct {
 	requested bool // user code asked for a commit since the last one
 	due       bool // the commit that is being executed restarts the clock
 
-	pause, resume []TaskID // buffers for Act
+	act           Act      // what Step returns: it is large, and made in its place
+	pause, resume []TaskID // buffers for it
 	seen          Reading  // the counters
 }
 
@@ -149,35 +150,39 @@ func (s *Streams42) StepAfter(now time.Duration, in In) Act {
 	switch in := in.(type) {
 	case Started:
 		s.expect(0, "Started")
-		return s.poll(now)
+		s.poll(now)
 	case Polled:
 		s.expect(Poll, "Polled")
 		s.polled(&in)
 		if s.state == PartitionsRevoked {
-			return s.poll(now) // row 6
+			s.poll(now) // row 6
+		} else {
+			s.pass(now)
 		}
-		return s.pass(now)
 	case Processed:
 		s.expect(Process, "Processed")
 		s.ran(&in)
-		return s.process(now)
+		s.process(now)
 	case Punctuated:
 		s.expect(Punctuate, "Punctuated")
 		s.punctuated(&in)
-		return s.maybeCommit(now)
+		s.maybeCommit(now)
 	case Committed:
 		s.expect(Commit, "Committed")
 		if in.Failed {
-			return s.fence() // row 5
+			s.fence() // row 5
+		} else {
+			s.committed(now, in.Tasks)
 		}
-		return s.committed(now, in.Tasks)
 	case Migrated:
-		return s.fence() // row 5
+		s.fence() // row 5
 	case Fenced:
 		s.expect(Fence, "Fenced")
-		return s.poll(now)
+		s.poll(now)
+	default:
+		panic("loop: Streams42 does not take " + nameOf(in))
 	}
-	panic("loop: Streams42 does not take " + nameOf(in))
+	return s.act
 }
 
 func (s *Streams42) expect(waits Kind, in string) {
@@ -188,11 +193,12 @@ func (s *Streams42) expect(waits Kind, in string) {
 
 // poll begins a turn of runOnce. The thread's own poll clock is read here,
 // before the consumer is called, so it runs slightly ahead of the consumer's.
-func (s *Streams42) poll(now time.Duration) Act {
+func (s *Streams42) poll(now time.Duration) {
 	s.waits = Poll
 	s.lastPoll = now
 	s.seen.Polls++
-	act := Act{Kind: Poll, Timeout: s.set.PollTimeout}
+	act := &s.act
+	*act = Act{Kind: Poll, Timeout: s.set.PollTimeout}
 	if s.state == PartitionsRevoked {
 		act.Timeout = 0
 	}
@@ -208,7 +214,6 @@ func (s *Streams42) poll(now time.Duration) Act {
 		t.paused = over
 	}
 	act.Pause, act.Resume = s.pause, s.resume
-	return act
 }
 
 func (s *Streams42) polled(in *Polled) {
@@ -269,18 +274,19 @@ func (s *Streams42) find(id TaskID) *task42 {
 }
 
 // pass begins a pass: up to N records of each task in task order.
-func (s *Streams42) pass(now time.Duration) Act {
+func (s *Streams42) pass(now time.Duration) {
 	s.next, s.processed, s.fired = 0, 0, 0
-	return s.process(now)
+	s.process(now)
 }
 
-func (s *Streams42) process(now time.Duration) Act {
+func (s *Streams42) process(now time.Duration) {
 	for s.next < len(s.tasks) {
 		t := &s.tasks[s.next]
 		s.next++
 		if t.queued > 0 {
 			s.waits = Process
-			return Act{Kind: Process, Task: t.id, Max: s.most(t), Pass: s.seen.Passes + 1}
+			s.act = Act{Kind: Process, Task: t.id, Max: s.most(t), Pass: s.seen.Passes + 1}
+			return
 		}
 	}
 	if s.processed > 0 {
@@ -288,9 +294,10 @@ func (s *Streams42) process(now time.Duration) Act {
 	}
 	if s.set.Punctuates {
 		s.waits = Punctuate
-		return Act{Kind: Punctuate}
+		s.act = Act{Kind: Punctuate}
+		return
 	}
-	return s.maybeCommit(now)
+	s.maybeCommit(now)
 }
 
 // most is how many records of a task a pass may take.
@@ -326,7 +333,7 @@ func (s *Streams42) punctuated(in *Punctuated) {
 // maybeCommit asks for a commit when the commit clock has passed
 // commit.interval.ms, or when user code wants one. A commit that nobody needs
 // still restarts the clock; one that meets a rebalance does not.
-func (s *Streams42) maybeCommit(now time.Duration) Act {
+func (s *Streams42) maybeCommit(now time.Duration) {
 	s.due = s.lastCommit == never || now-s.lastCommit > s.set.CommitInterval
 	needed := false
 	for i := range s.tasks {
@@ -334,22 +341,24 @@ func (s *Streams42) maybeCommit(now time.Duration) Act {
 	}
 	switch {
 	case !s.due && !(s.requested && needed):
-		return s.decide(now, 0)
+		s.decide(now, 0)
 	case s.rebalancing:
 		s.seen.Blocked++
-		return s.decide(now, -1)
+		s.decide(now, -1)
 	case !needed:
 		s.lastCommit = now
-		return s.decide(now, 0)
+		s.decide(now, 0)
+	default:
+		s.waits = Commit
+		s.act = Act{Kind: Commit}
 	}
-	s.waits = Commit
-	return Act{Kind: Commit}
 }
 
-func (s *Streams42) committed(now time.Duration, tasks int) Act {
+func (s *Streams42) committed(now time.Duration, tasks int) {
 	if tasks < 0 {
 		s.seen.Blocked++
-		return s.decide(now, tasks)
+		s.decide(now, tasks)
+		return
 	}
 	if tasks > 0 {
 		s.seen.Commits++
@@ -361,24 +370,24 @@ func (s *Streams42) committed(now time.Duration, tasks int) Act {
 	if s.due {
 		s.lastCommit = now // also after a commit that timed out
 	}
-	return s.decide(now, tasks)
+	s.decide(now, tasks)
 }
 
 // decide is the table above: what becomes of N, and whether to poll.
-func (s *Streams42) decide(now time.Duration, committed int) Act {
-	if s.processed == 0 {
-		return s.poll(now) // row 1
-	}
-	if now-s.lastPoll > s.set.MaxPollInterval/2 {
+func (s *Streams42) decide(now time.Duration, committed int) {
+	switch {
+	case s.processed == 0:
+		s.poll(now) // row 1
+	case now-s.lastPoll > s.set.MaxPollInterval/2:
 		s.halve()
-		return s.poll(now) // row 2
+		s.poll(now) // row 2
+	case committed > 0 || s.fired > 0:
+		s.halve()
+		s.pass(now) // row 3
+	default:
+		s.n++
+		s.pass(now) // row 4
 	}
-	if committed > 0 || s.fired > 0 {
-		s.halve() // row 3
-	} else {
-		s.n++ // row 4
-	}
-	return s.pass(now)
 }
 
 func (s *Streams42) halve() {
@@ -388,10 +397,10 @@ func (s *Streams42) halve() {
 }
 
 // fence forgets the tasks. N, the commit clock and the state stay as they are.
-func (s *Streams42) fence() Act {
+func (s *Streams42) fence() {
 	s.waits = Fence
 	s.seen.Fences++
 	s.tasks, s.restoring = s.tasks[:0], s.restoring[:0]
 	s.requested = false
-	return Act{Kind: Fence}
+	s.act = Act{Kind: Fence}
 }
