@@ -37,13 +37,16 @@ func TestFullDisk(t *testing.T) {
 		used += size
 	}
 	fs.SetLimit(int64(used))
+	for acknowledged < 10_000 && produce() == 0 { // into what the journal has written ahead
+		acknowledged++
+	}
 	for range 3 {
 		if code := produce(); code != kerr.KafkaStorageError.Code {
 			t.Fatalf("produce on a full disk: %s", errorName(code))
 		}
 	}
 	create := kmsg.NewPtrCreateTopicsRequest()
-	create.Topics = []kmsg.CreateTopicsRequestTopic{{Topic: "u", NumPartitions: 1, ReplicationFactor: 1}}
+	create.Topics = []kmsg.CreateTopicsRequestTopic{{Topic: "u", NumPartitions: 100, ReplicationFactor: 1}}
 	if r := do[*kmsg.CreateTopicsResponse](c, create, 7).Topics[0]; r.ErrorCode != kerr.KafkaStorageError.Code || !strings.Contains(*r.ErrorMessage, "space") {
 		t.Errorf("create a topic on a full disk: %s, %s", errorName(r.ErrorCode), *r.ErrorMessage)
 	}

@@ -55,6 +55,7 @@ type committer struct {
 	rest      []pending       // taken from the queue, not yet written
 	spare     []pending
 	arena     []byte
+	zeros     []byte // what a write ends with
 	bufs      [][]byte
 	wakes     []*waiter
 	hot       hotQueue
@@ -114,6 +115,9 @@ func (c *committer) commit(group []pending, bytes int64) {
 	if slices.ContainsFunc(group, func(e pending) bool { return e.kind != 0 }) {
 		err := c.admit(group)
 		if err == nil {
+			err = c.write(group, bytes)
+		}
+		if full(err) && c.l.spares.clear(c.l) {
 			err = c.write(group, bytes)
 		}
 		if full(err) {
@@ -212,9 +216,10 @@ func (c *committer) put(group []pending) error {
 	}
 	seg := c.active
 	end := c.encode(group)
-	err := seg.file.WriteVec(seg.size, c.bufs...)
+	err := c.writeOut(end)
 	clear(c.bufs)
 	if err != nil {
+		seg.length = min(seg.length, seg.size)
 		if truncErr := seg.file.Truncate(seg.size); truncErr != nil {
 			c.abandon()
 			return errors.Join(err, truncErr)
@@ -229,6 +234,26 @@ func (c *committer) put(group []pending) error {
 	c.l.stats.unsettled.Add(end - seg.size)
 	seg.size = end
 	return nil
+}
+
+// writeOut writes what encode has laid out, and zeros behind it.
+func (c *committer) writeOut(end int64) error {
+	seg := c.active
+	if more := c.ahead(end); more > 0 {
+		err := seg.file.WriteVec(seg.size, append(c.bufs, c.zeros[:more])...)
+		if err == nil {
+			seg.length = max(seg.length, end+more)
+		}
+		if !full(err) {
+			return err
+		}
+		// Once more without the zeros, which need not be there.
+	}
+	err := seg.file.WriteVec(seg.size, c.bufs...)
+	if err == nil {
+		seg.length = max(seg.length, end)
+	}
+	return err
 }
 
 // settleDurability does what the policy asks for after a write up to end.
@@ -290,6 +315,7 @@ func (c *committer) seal() {
 // stays, the rest does not count. The next segment will say so.
 func (c *committer) abandon() {
 	valid := c.active.size
+	c.active.suspect = true
 	if valid == 0 {
 		// Never held anything: as if it had not been there.
 		seg := c.active
@@ -316,16 +342,23 @@ func (c *committer) retire(valid int64) {
 	c.l.k.take(seg)
 }
 
-// create makes the file of the next segment. Its header goes with the first
-// group, so a segment costs no sync of its own.
+// create makes the file of the next segment, or takes one that was used before.
+// The header goes with the first group, so a segment costs no sync of its own.
 func (c *committer) create() error {
 	c.lastSeq++
-	f, err := c.l.fs.Create(c.l.journalPath(c.lastSeq))
-	if err != nil {
+	seg := &journalSegment{seq: c.lastSeq}
+	if err := c.reuse(seg); err != nil {
 		return err
 	}
-	c.active = &journalSegment{seq: c.lastSeq, file: f}
-	c.l.segments.add(c.active)
+	if seg.file == nil {
+		f, err := c.l.fs.Create(c.l.journalPath(seg.seq))
+		if err != nil {
+			return err
+		}
+		seg.file = f
+	}
+	c.active = seg
+	c.l.segments.add(seg)
 	return nil
 }
 
@@ -526,10 +559,15 @@ func (c *committer) finish() error {
 		}
 	}
 	h := entryHeader{seq: uint32(seg.seq), kind: kindClosed, synced: uint64(seg.durable), at: wallMs(), body: bodySum(kindClosed, nil)}
-	if err := seg.file.WriteVec(seg.size, appendEntryHeader(nil, h)); err != nil {
+	end := seg.size + entryHeaderSize
+	err := seg.file.WriteVec(seg.size, appendEntryHeader(nil, h))
+	if err == nil && seg.length > end {
+		err = seg.file.Truncate(end)
+	}
+	if err != nil {
 		return fmt.Errorf("close the journal: %w", err)
 	}
-	return c.sync(seg.size + entryHeaderSize)
+	return c.sync(end)
 }
 
 // hotQueue is the order in which appends leave the memory.

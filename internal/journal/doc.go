@@ -22,6 +22,12 @@
 // Config.UnsettledMax bytes are not settled, which bounds what a start after a
 // crash has to replay.
 //
+// The file of a dropped segment is not removed but kept for a later one, which
+// is written over it, because a sync is cheap where blocks need not be found
+// (spares.go). So a file may go on behind its last entry, with zeros or with
+// what it held before. That is not read as anything: an entry carries the
+// sequence of its segment, and no sequence is used twice.
+//
 // Readers see acknowledged records only. They are served from memory at the
 // tail, from exact extents of the journal behind that, and from partition
 // segments further back:

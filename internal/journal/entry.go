@@ -25,6 +25,9 @@ import (
 //	                            40 4  CRC-32C that pins the body
 //	                            44    body
 //
+// What follows the last entry counts for nothing: zeros, or entries that were
+// written when the file belonged to an earlier segment.
+//
 // The body's checksum of a data entry covers only the first 21 bytes of each
 // batch. Those hold the batch's own CRC-32C, which covers the rest and was
 // checked when the batch came in; so every byte is covered and the payload is

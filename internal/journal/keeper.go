@@ -165,9 +165,10 @@ func (k *keeper) try() error {
 		// no seal.
 		_ = k.l.enqueue(pending{seal: true})
 	}
-	settled := k.settleAll()
-	k.look()
-	saved := k.save()
+	settled, saved := k.round()
+	if full(errors.Join(settled, saved, k.looked)) && k.l.spares.clear(k.l) {
+		settled, saved = k.round()
+	}
 	if full(saved) && k.l.ballast.spend() {
 		saved = k.save()
 	}
@@ -175,6 +176,12 @@ func (k *keeper) try() error {
 		early = nil
 	}
 	return errors.Join(early, settled, saved)
+}
+
+func (k *keeper) round() (settled, saved error) {
+	settled = k.settleAll()
+	k.look()
+	return settled, k.save()
 }
 
 // note logs an error of compaction, once. No append waits for compaction, so
@@ -245,8 +252,10 @@ func (k *keeper) save() error {
 	k.settled, k.garbage = nil, nil
 	k.mu.Unlock()
 	for _, seg := range settled {
-		k.l.segments.drop(seg)
-		k.removeFile(k.l.journalPath(seg.seq))
+		path := k.l.journalPath(seg.seq)
+		if closed := k.l.segments.drop(seg); !closed || seg.suspect || !k.l.spares.keep(k.l, path, seg.length) {
+			k.removeFile(path)
+		}
 		k.l.stats.unsettled.Add(-seg.size)
 		k.l.stats.settled.Add(1)
 	}

@@ -29,6 +29,7 @@ type Log struct {
 	wake        chan struct{} // to the committer: the queue is not empty
 
 	segments segmentSet
+	spares   spares
 	c        committer
 	k        keeper
 	ballast  ballast
@@ -41,7 +42,7 @@ type counters struct {
 	appends, appendedBytes, groups, syncs, failures          atomic.Int64
 	settled, settledBytes, unsettled, hot                    atomic.Int64
 	hotReads, journalReads, segmentReads, compacted, expired atomic.Int64
-	producers, forgotten                                     atomic.Int64
+	producers, forgotten, reused                             atomic.Int64
 }
 
 // Stats reads the counters.
@@ -53,6 +54,7 @@ func (l *Log) Stats() Stats {
 		Unsettled: s.unsettled.Load(), HotBytes: s.hot.Load(), HotReads: s.hotReads.Load(),
 		JournalReads: s.journalReads.Load(), SegmentReads: s.segmentReads.Load(), Compacted: s.compacted.Load(),
 		Expired: s.expired.Load(), Producers: s.producers.Load(), Forgotten: s.forgotten.Load(),
+		Reused: s.reused.Load(),
 	}
 }
 

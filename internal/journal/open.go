@@ -131,7 +131,11 @@ func (l *Log) recover() error {
 		l.k.sealed = append(l.k.sealed, seg.journalSegment)
 	}
 	l.c.lastSeq = max(l.c.lastSeq, c.first-1)
-	l.k.orphans = append(l.k.orphans, orphans...)
+	for _, o := range orphans {
+		if path := l.path(journalDir, o.Name); !l.spares.keep(l, path, o.Size) {
+			l.k.orphans = append(l.k.orphans, path)
+		}
+	}
 	return nil
 }
 
@@ -146,7 +150,7 @@ type chained struct {
 // chain finds the journal segments that count, oldest first: from the newest
 // one back, each by the header of the one after it. Files that are not in the
 // chain are orphans.
-func (l *Log) chain(first uint64) (chain []chained, orphans []string, err error) {
+func (l *Log) chain(first uint64) (chain []chained, orphans []Info, err error) {
 	files, err := l.fs.List(l.path(journalDir))
 	if err != nil {
 		return nil, nil, fmt.Errorf("read the journal: %w", err)
@@ -200,10 +204,10 @@ func (l *Log) chain(first uint64) (chain []chained, orphans []string, err error)
 		delete(left, next.prevSeq)
 	}
 	slices.Reverse(chain)
-	for seq := range left {
-		orphans = append(orphans, l.journalPath(seq))
+	for _, info := range left {
+		orphans = append(orphans, info)
 	}
-	slices.Sort(orphans)
+	slices.SortFunc(orphans, func(a, b Info) int { return strings.Compare(a.Name, b.Name) })
 	return chain, orphans, nil
 }
 
@@ -214,7 +218,7 @@ func (l *Log) openSegment(seq uint64, size int64) (chained, error) {
 	if err != nil {
 		return chained{}, fmt.Errorf("open journal segment: %w", err)
 	}
-	seg := chained{journalSegment: &journalSegment{seq: seq, file: f, linked: true}, bytes: size}
+	seg := chained{journalSegment: &journalSegment{seq: seq, file: f, linked: true, length: size}, bytes: size}
 	l.segments.add(seg.journalSegment)
 	b := make([]byte, min(size, segmentHeaderSize))
 	if _, err := f.ReadAt(b, 0); err != nil && len(b) > 0 {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 )
@@ -184,6 +185,18 @@ func (w *workload) check(t *testing.T, l *Log) {
 // goesOn appends to every partition of a log that was opened again.
 func (w *workload) goesOn(t *testing.T, l *Log) {
 	t.Helper()
+	w.takeUp(t, l)
+	for round := range 3 {
+		if !w.appends(round) {
+			t.Fatal("the log does not go on")
+		}
+	}
+	w.check(t, l)
+}
+
+// takeUp makes what a log has the beginning of the next life.
+func (w *workload) takeUp(t *testing.T, l *Log) {
+	t.Helper()
 	for _, g := range w.made {
 		if g.p = l.Partition(g.id); g.p == nil {
 			continue
@@ -201,12 +214,6 @@ func (w *workload) goesOn(t *testing.T, l *Log) {
 	}
 	w.made = slices.DeleteFunc(w.made, func(g *ledger) bool { return g.p == nil })
 	w.l = l
-	for round := range 3 {
-		if !w.appends(round) {
-			t.Fatal("the log does not go on")
-		}
-	}
-	w.check(t, l)
 }
 
 func testConfig(fs FS) Config {
@@ -245,7 +252,7 @@ func countOps(t *testing.T, seed uint64) (n int) {
 		if err := l.Close(); err != nil {
 			t.Fatal(err)
 		}
-		if s := l.Stats(); s.Settled < 2 {
+		if s := l.Stats(); s.Settled < 2 || s.Reused < 1 {
 			t.Fatalf("the workload settles too little: %+v", s)
 		}
 	})
@@ -315,6 +322,60 @@ func cutPowerAt(t *testing.T, name string, seed uint64, at int, torn bool) {
 	w.check(t, l)
 	if err := l.Close(); err != nil {
 		t.Fatalf("%s: the second time: %v", name, err)
+	}
+}
+
+// TestManyPowerCuts cuts the power of one directory again and again, at any
+// operation. What a life left in the files that the next ones write over must
+// never come back, and never be taken for damage.
+func TestManyPowerCuts(t *testing.T) {
+	reused := int64(0)
+	for seed := range uint64(150) {
+		synctest.Test(t, func(t *testing.T) {
+			rng := rand.New(rand.NewPCG(seed, 77))
+			m := &MemFS{}
+			w := &workload{rng: rng}
+			cfg := testConfig(m)
+			cfg.Ahead = int64(seed%2) - 1 // every other seed nothing marks the end of a group
+			for life := range 6 {
+				var left atomic.Int64
+				left.Store(rng.Int64N(170))
+				m.Before = func(op Op) error {
+					if n := left.Load(); n < 0 || op.Changes() && left.Add(-1) < 0 {
+						return errDead
+					}
+					return nil
+				}
+				if l, err := Open(cfg); err == nil {
+					rest := left.Swap(1 << 40)
+					w.check(t, l)
+					w.takeUp(t, l)
+					left.Store(rest)
+					w.run(workloadRounds)
+					l.Close() // fails, without power
+					reused += l.Stats().Reused
+				} else if !errors.Is(err, errDead) {
+					t.Fatalf("seed %d, life %d: %v", seed, life, err)
+				}
+				m.PowerCut(rng)
+				m.Start()
+			}
+			m.Before = nil
+			l, err := Open(cfg)
+			if err != nil {
+				t.Fatalf("seed %d: %v", seed, err)
+			}
+			w.check(t, l)
+			if err := l.Close(); err != nil {
+				t.Fatal(err)
+			}
+		})
+		if t.Failed() {
+			t.Fatalf("seed %d", seed)
+		}
+	}
+	if reused < 500 {
+		t.Errorf("only %d segments were written over others", reused)
 	}
 }
 

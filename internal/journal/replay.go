@@ -63,8 +63,10 @@ func (l *Log) replay(seg chained, last bool) error {
 			if err != nil {
 				return err
 			}
-			l.cfg.Logger.Warn("cut off a torn tail of the journal: appends that were never acknowledged",
-				"segment", journalName(seg.seq), "at", pos, "bytes", end-pos)
+			if mark, err := w.at(pos, markBytes); err != nil || !allZero(mark) {
+				l.cfg.Logger.Warn("cut off a torn tail of the journal: appends that were never acknowledged",
+					"segment", journalName(seg.seq), "at", pos)
+			}
 			break
 		}
 		if err != nil {
@@ -130,21 +132,31 @@ func (seg chained) mustBeTorn() error { return seg.mustBeTornAt(0) }
 // position proves that it was whole once: then bytes have changed, and cutting
 // off what follows would lose what was acknowledged.
 func (seg chained) mustBeTornAt(pos int64) error {
-	rest := make([]byte, seg.bytes-pos)
-	n, err := seg.file.ReadAt(rest, pos)
-	if err != nil && !errors.Is(err, io.EOF) {
-		return fmt.Errorf("read journal segment %s: %w", journalName(seg.seq), err)
-	}
-	rest = rest[:n]
+	w := &window{file: seg.file, end: seg.bytes}
 	magic := binary.LittleEndian.AppendUint32(nil, entryMagic)
-	for at := 0; ; at++ {
-		i := bytes.Index(rest[at:], magic)
-		if i < 0 {
+	for at := pos; ; {
+		b, err := w.at(at, replayWindow)
+		if err != nil {
+			return fmt.Errorf("read journal segment %s: %w", journalName(seg.seq), err)
+		}
+		if len(b) < entryHeaderSize {
 			return nil
 		}
-		at += i
-		if h, err := parseEntryHeader(rest[at:], seg.seq); err == nil && int64(h.synced) > pos {
-			return seg.damaged(pos)
+		from := 0
+		for from <= len(b)-entryHeaderSize {
+			i := bytes.Index(b[from:], magic)
+			if i < 0 {
+				break
+			}
+			from += i
+			if h, err := parseEntryHeader(b[from:], seg.seq); err == nil && int64(h.synced) > pos {
+				return seg.damaged(pos)
+			}
+			from++
 		}
+		// A header may begin in this piece and end in the next.
+		at += int64(len(b) - entryHeaderSize + 1)
 	}
 }
+
+func allZero(b []byte) bool { return len(bytes.TrimLeft(b, "\x00")) == 0 }

@@ -17,7 +17,9 @@ type journalSegment struct {
 	file    File
 	size    int64 // written, and valid
 	durable int64 // synced
+	length  int64 // of the file, which may go on behind what is valid
 	linked  bool  // its directory entry is durable
+	suspect bool  // a write or sync of it failed
 	touched []*Partition
 
 	refs    int // guarded by segmentSet.mu
@@ -61,8 +63,9 @@ func (s *segmentSet) release(seg *journalSegment) {
 	}
 }
 
-// drop forgets a segment; its file is closed when nobody reads it any more.
-func (s *segmentSet) drop(seg *journalSegment) {
+// drop forgets a segment; its file is closed when nobody reads it any more. It
+// says whether that is so already.
+func (s *segmentSet) drop(seg *journalSegment) (closed bool) {
 	s.mu.Lock()
 	delete(s.open, uint32(seg.seq))
 	seg.dropped = true
@@ -71,6 +74,7 @@ func (s *segmentSet) drop(seg *journalSegment) {
 	if last {
 		seg.file.Close()
 	}
+	return last
 }
 
 func (s *segmentSet) close() {

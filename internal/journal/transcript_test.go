@@ -26,7 +26,7 @@ func TestTranscripts(t *testing.T) {
 			return
 		}
 		synctest.Test(t, func(t *testing.T) {
-			s := &story{t: t, fs: &MemFS{}, cfg: Config{Dir: "data", Logger: quiet(), Ballast: -1}}
+			s := &story{t: t, fs: &MemFS{}, cfg: Config{Dir: "data", Logger: quiet(), Ballast: -1, Spares: -1, Ahead: -1}}
 			s.fs.Before = s.before
 			s.cfg.FS = s.fs
 			datadriven.RunTest(t, path, s.command)
@@ -225,6 +225,8 @@ func (s *story) open(d *datadriven.TestData, arg func(string, int64) int64) {
 	s.cfg.HotBytes = arg("hot", 0)
 	s.cfg.UnsettledMax = arg("unsettled", 0)
 	s.cfg.Ballast = arg("ballast", -1)
+	s.cfg.Spares = int(arg("spares", -1))
+	s.cfg.Ahead = arg("ahead", -1)
 	s.cfg.CleanerKeys = int(arg("keys", 0))
 	s.cfg.Flush = Flush(arg("flush", 0))
 	l, err := Open(s.cfg)
