@@ -13,6 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/rondo-streams/rondo/internal/member"
+	"github.com/rondo-streams/rondo/internal/secure"
 )
 
 func (a *App) clientOptions(id string) []kgo.Opt {
@@ -148,7 +149,11 @@ func (a *App) lookAtTopics(ctx context.Context) (missing []string, err error) {
 	admin := kadm.NewClient(a.producer)
 	counts, err := a.partitionCounts(ctx, admin)
 	if err != nil {
-		return nil, fmt.Errorf("look at the topics of %s on %s: %w", a.topology.app, a.config.text("bootstrap.servers"), err)
+		err = fmt.Errorf("look at the topics of %s on %s: %w", a.topology.app, a.config.text("bootstrap.servers"), err)
+		if hint := secure.Hint(err); hint != "" {
+			err = fmt.Errorf("%w; %s", err, hint)
+		}
+		return nil, err
 	}
 	for name, t := range a.topology.topics {
 		if counts[name] == 0 && !t.created {

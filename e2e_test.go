@@ -8,12 +8,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rondo-streams/rondo"
 	"github.com/rondo-streams/rondo/broker"
+	"github.com/rondo-streams/rondo/internal/secure"
 )
 
 // TestStoriesInRealTime tells every story over TCP, scaled down, on Rondo's own
 // broker with its log on disk. RONDO_BOOTSTRAP=host:port tells them on any
 // Apache Kafka instead; it needs no more than the right to make topics.
+// RONDO_SETTINGS are settings of TLS and SASL for it, a NAME=VALUE a line.
 func TestStoriesInRealTime(t *testing.T) {
 	boot := strings.Split(os.Getenv("RONDO_BOOTSTRAP"), ",")
 	if boot[0] == "" {
@@ -22,13 +25,24 @@ func TestStoriesInRealTime(t *testing.T) {
 	// session.timeout.ms cannot be below Kafka's group.min.session.timeout.ms,
 	// which is 6 s unless it was changed.
 	scaled := pace{poll: 4 * time.Second, session: 6 * time.Second, beat: 500 * time.Millisecond, drain: 500 * time.Millisecond, commit: 300 * time.Millisecond, slack: 30 * time.Second}
+	settings := map[string]string{}
+	for line := range strings.Lines(os.Getenv("RONDO_SETTINGS")) {
+		name, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "=")
+		settings[name] = value
+	}
+	transport, err := secure.New(settings)
+	if err != nil {
+		t.Fatalf("RONDO_SETTINGS: %v", err)
+	}
 	for _, s := range stories {
 		if slices.Contains(killed, s.name) && os.Getenv("RONDO_BOOTSTRAP") == "" {
 			continue // they wait for session.timeout.ms; in virtual time that costs nothing
 		}
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
-			s.tell(newWorld(t, boot, nil), scaled)
+			w := newWorld(t, boot, nil, transport.Options(nil)...)
+			w.secure = []rondo.Option{rondo.Properties(settings)}
+			s.tell(w, scaled)
 		})
 	}
 }

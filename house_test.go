@@ -92,6 +92,7 @@ var direct = []string{
 	"go.uber.org/goleak",
 	"go.yaml.in/yaml/v3",
 	"pgregory.net/rapid",
+	"software.sslmate.com/src/go-pkcs12",
 }
 
 const (

@@ -30,11 +30,13 @@ type world struct {
 	client *kgo.Client
 	suffix string // keeps the stories of one cluster apart
 	log    *slog.Logger
+	secure []rondo.Option // how its applications reach it
+	more   []kgo.Opt      // and its own clients
 }
 
 func newWorld(t testing.TB, boot []string, dial func(ctx context.Context, network, addr string) (net.Conn, error), more ...kgo.Opt) *world {
 	t.Helper()
-	w := &world{t: t, boot: boot, dial: dial, suffix: fmt.Sprintf("-%x", time.Now().UnixNano()), log: slog.New(slog.NewTextHandler(&testWriter{t: t}, &slog.HandlerOptions{Level: slog.LevelInfo}))}
+	w := &world{t: t, boot: boot, dial: dial, more: more, suffix: fmt.Sprintf("-%x", time.Now().UnixNano()), log: slog.New(slog.NewTextHandler(&testWriter{t: t}, &slog.HandlerOptions{Level: slog.LevelInfo}))}
 	opts := []kgo.Opt{kgo.SeedBrokers(boot...), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerBatchCompression(kgo.NoCompression()), kgo.MetadataMinAge(100 * time.Millisecond), kgo.UnknownTopicRetries(100)}
 	if dial != nil {
 		opts = append(opts, kgo.Dialer(dial))
@@ -113,7 +115,7 @@ func (w *world) read(topic string) []*kgo.Record {
 	if w.dial != nil {
 		opts = append(opts, kgo.Dialer(w.dial))
 	}
-	client, err := kgo.NewClient(opts...)
+	client, err := kgo.NewClient(append(opts, w.more...)...)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -319,6 +321,7 @@ func (w *world) run(topology *rondo.Topology, opts ...rondo.Option) *instance {
 	if w.dial != nil {
 		all = append(all, rondo.WithDialer(w.dial))
 	}
+	all = append(all, w.secure...)
 	app, err := rondo.NewApp(topology, append(all, opts...)...)
 	if err != nil {
 		w.t.Fatal(err)

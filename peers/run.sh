@@ -58,6 +58,7 @@ kafka-cases-default      300  transcript,java    the recorded answers, on Apache
 kafka-cases-limits       240  transcript,java    the same
 kafka-cases-delay        240  transcript,java    the same
 kafka-runtime            600  java               the runtime'\''s end-to-end tests on Apache Kafka
+kafka-secure             240  java               TLS and SASL: the command and the runtime with files that Kafka'\''s tools take
 kafka-demo               480  java               the demo on Apache Kafka
 kafka-streams-lab        180  java               two scenarios of the lab on a Kafka Streams 4.2.0 application
 '
@@ -358,6 +359,7 @@ step() {
     rondo-franz-go) on_rondo franz_go ;;
     kafka-cases-*) kafka_cases "${1#kafka-cases-}" ;;
     kafka-runtime) on_kafka runtime ;;
+    kafka-secure) "$peers/secure.sh" "$rondo" "$work" "$(free_port)" "$(free_port)" ;;
     kafka-demo) on_kafka demo ;;
     kafka-streams-lab) on_kafka streams_lab ;;
     *) die "no step $1; run.sh list names them" ;;

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"maps"
@@ -174,7 +173,7 @@ func (f *clientFlags) options(t *terminal) ([]kgo.Opt, error) {
 	}
 	transport, err := secure.New(properties)
 	if err != nil {
-		return nil, fail(exitUsage, err, "the settings of TLS and SASL are those of Kafka's clients; key stores are PEM files")
+		return nil, fail(exitUsage, err, "the settings of TLS and SASL are those of Kafka's clients; key stores are PEM or PKCS12 files")
 	}
 	return append(opts, transport.Options(nil)...), nil
 }
@@ -216,17 +215,8 @@ func whatToDo(err error, servers string) string {
 	if unknown, ok := errors.AsType[*net.DNSError](err); ok && unknown.IsNotFound {
 		return fmt.Sprintf("the name %s does not resolve: look at --bootstrap-server", unknown.Name)
 	}
-	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
-		return "look at ssl.truststore.location, which names who may sign the broker's certificate, and at the name in --bootstrap-server"
-	}
-	if _, ok := errors.AsType[tls.RecordHeaderError](err); ok {
-		return "the broker does not speak TLS there: look at security.protocol"
-	}
-	if errors.Is(err, kerr.SaslAuthenticationFailed) {
-		return "the broker refused the user or the password: look at sasl.jaas.config"
-	}
-	if errors.Is(err, kerr.UnsupportedSaslMechanism) {
-		return "look at sasl.mechanism"
+	if hint := secure.Hint(err); hint != "" {
+		return hint
 	}
 	return fmt.Sprintf("is a broker listening there? rondo serve --data DIR --listen %s starts one", servers)
 }

@@ -50,9 +50,9 @@ func TestSecuritySettings(t *testing.T) {
 		{"security.protocol=SASL_PLAINTEXT|" + jaas, "semicolon"},
 		{"security.protocol=SASL_PLAINTEXT", "needs sasl.jaas.config"},
 		{"security.protocol=SASL", "want PLAINTEXT or"},
-		{"ssl.truststore.type=JKS", "want PEM"},
+		{"ssl.truststore.type=BKS", "want PEM"},
 		{"security.protocol=SSL ssl.truststore.location=/nowhere.pem", "read ssl.truststore.location"},
-		{"security.protocol=SSL ssl.keystore.key=secret", "key and certificate"},
+		{"security.protocol=SSL ssl.keystore.key=secret", "ssl.keystore.certificate.chain"},
 		{"ssl.truststore.locatoin=x", "unknown setting"},
 	} {
 		var sets []string

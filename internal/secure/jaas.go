@@ -5,71 +5,64 @@ import (
 	"strings"
 )
 
+// login is who a client says it is.
+type login struct {
+	user, password string
+	token          bool // the user is the id of a delegation token, the password its HMAC (KIP-48)
+}
+
 func jaas(s string) error {
-	_, _, err := parseJAAS(s)
+	_, err := parseJAAS(s)
 	return err
 }
 
 // parseJAAS reads the user and the password out of a JAAS configuration: the
-// class of a login module, a flag, options NAME=VALUE, and a semicolon. Values
-// may be quoted, with backslashes before quotes and backslashes. No error
+// class of a login module, a flag, options NAME=VALUE, and a semicolon. It takes
+// what JaasConfig of Kafka 4.2 takes and reads it as that does; the class is
+// not looked at any further than that it is one of a login module. No error
 // repeats the text: it holds a password.
-func parseJAAS(s string) (user, password string, err error) {
-	words, err := jaasWords(s)
-	if err != nil {
-		return "", "", err
+func parseJAAS(s string) (l login, err error) {
+	in := javaTokens{text: s}
+	module, flag := in.next(), in.next()
+	if !strings.HasSuffix(module.text, "LoginModule") || !isFlag(flag.text) {
+		return l, errors.New("want a login module and a flag first: org.apache.kafka.common.security.plain.PlainLoginModule required ...;")
 	}
-	if len(words) < 2 || !strings.HasSuffix(words[0], "LoginModule") {
-		return "", "", errors.New("want a login module and a flag first: org.apache.kafka.common.security.plain.PlainLoginModule required ...;")
-	}
-	for _, w := range words[2:] {
-		name, value, ok := strings.Cut(w, "=")
-		switch {
-		case !ok:
-			return "", "", errors.New("want NAME=VALUE after the flag")
-		case name == "username":
-			user = value
-		case name == "password":
-			password = value
+	for {
+		name := in.next()
+		if name.kind == ';' {
+			break
+		}
+		if name.kind == endToken {
+			return l, errors.New("want a semicolon at the end, outside of quotes and comments; a / outside of quotes begins a comment")
+		}
+		equals := in.next()
+		value := in.next()
+		if !name.isText() || equals.kind != '=' || !value.isText() {
+			return l, errors.New("want NAME=VALUE after the flag, and the value in quotes unless it is letters, digits, _ $ - and . and begins with a letter")
+		}
+		switch name.text {
+		case "username":
+			l.user = value.text
+		case "password":
+			l.password = value.text
+		case "tokenauth":
+			l.token = strings.EqualFold(value.text, "true")
 		}
 	}
-	if user == "" {
-		return "", "", errors.New("it has no username")
+	if in.next().kind != endToken {
+		return l, errors.New("want one login module, and nothing after its semicolon")
 	}
-	return user, password, nil
+	if l.user == "" {
+		return l, errors.New("it has no username")
+	}
+	return l, nil
 }
 
-// jaasWords splits at blanks outside of quotes, up to the semicolon.
-func jaasWords(s string) (words []string, err error) {
-	var word []byte
-	quoted, open := false, false
-	end := func() {
-		if open {
-			words = append(words, string(word))
-		}
-		word, open = nil, false
+// isFlag knows the flags of JAAS; with one module they all mean the same.
+func isFlag(s string) bool {
+	switch strings.ToUpper(s) {
+	case "REQUIRED", "REQUISITE", "SUFFICIENT", "OPTIONAL":
+		return true
 	}
-	for i := 0; i < len(s); i++ {
-		c := s[i]
-		switch {
-		case c == '\\' && quoted && i+1 < len(s):
-			i++
-			word = append(word, s[i])
-		case c == '"':
-			quoted, open = !quoted, true
-		case quoted:
-			word = append(word, c)
-		case c == ';':
-			end()
-			if strings.TrimSpace(s[i+1:]) != "" {
-				return nil, errors.New("want one login module, and nothing after its semicolon")
-			}
-			return words, nil
-		case c == ' ' || c == '\t' || c == '\n' || c == '\r':
-			end()
-		default:
-			word, open = append(word, c), true
-		}
-	}
-	return nil, errors.New("want a semicolon at the end, outside of quotes")
+	return false
 }

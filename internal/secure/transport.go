@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -29,32 +28,43 @@ type Setting struct {
 
 // Settings lists all settings.
 func Settings() []Setting {
+	formats := []string{formatPEM, formatPKCS12, formatJKS}
 	return []Setting{
 		{"security.protocol", "PLAINTEXT", []string{"PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"}, "how brokers are reached"},
 		{"sasl.mechanism", "PLAIN", []string{"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"}, "SASL_*: how this client proves who it is; Kafka's own default, GSSAPI, is not supported"},
 		{"sasl.jaas.config", "", nil, "SASL_*: user and password as Java clients have them: ...LoginModule required username=\"alice\" password=\"...\";"},
 		{"sasl.username", "", nil, "SASL_*: the user, instead of sasl.jaas.config (librdkafka's name)"},
 		{"sasl.password", "", nil, "SASL_*: the password, instead of sasl.jaas.config (librdkafka's name)"},
-		{"ssl.truststore.type", "PEM", []string{"PEM"}, "*SSL: PEM (KIP-651)"},
-		{"ssl.truststore.location", "", nil, "*SSL: PEM file with the certificates to trust; those of the system unless set"},
-		{"ssl.truststore.certificates", "", nil, "*SSL: the same as text"},
-		{"ssl.ca.location", "", nil, "*SSL: librdkafka's name for ssl.truststore.location"},
-		{"ssl.keystore.type", "PEM", []string{"PEM"}, "*SSL: PEM (KIP-651)"},
-		{"ssl.keystore.location", "", nil, "*SSL: PEM file with this client's private key, not encrypted, and its certificate chain"},
-		{"ssl.keystore.key", "", nil, "*SSL: the private key as text"},
-		{"ssl.keystore.certificate.chain", "", nil, "*SSL: the certificate chain as text"},
+		{"ssl.protocol", "TLSv1.3", []string{"TLSv1.2", "TLSv1.3", "TLS"}, "*SSL: no effect here, nor in Kafka beside ssl.enabled.protocols"},
+		{"ssl.enabled.protocols", "TLSv1.2,TLSv1.3", nil, "*SSL: the versions of TLS to offer"},
+		{"ssl.truststore.type", "", formats, "*SSL: PEM (KIP-651) or PKCS12; what the file is unless set. Kafka's default, JKS, stands for PKCS12 too; files that are JKS are refused"},
+		{"ssl.truststore.location", "", nil, "*SSL: file with the certificates to trust; those of the system unless set"},
+		{"ssl.truststore.password", "", nil, "*SSL: the password of a PKCS12 trust store"},
+		{"ssl.truststore.certificates", "", nil, "*SSL: the certificates to trust, in PEM, as text"},
+		{"ssl.ca.location", "", nil, "*SSL: librdkafka's name for a PEM file with the certificates to trust"},
+		{"ssl.keystore.type", "", formats, "*SSL: as ssl.truststore.type"},
+		{"ssl.keystore.location", "", nil, "*SSL: file with this client's private key and its certificate chain"},
+		{"ssl.keystore.password", "", nil, "*SSL: the password of a PKCS12 key store"},
+		{"ssl.keystore.key", "", nil, "*SSL: the private key, in PEM, as text"},
+		{"ssl.keystore.certificate.chain", "", nil, "*SSL: the certificate chain, in PEM, as text"},
+		{"ssl.key.password", "", nil, "*SSL: the password of an encrypted private key in PEM (PKCS #8)"},
 		{"ssl.endpoint.identification.algorithm", "https", []string{"https", ""}, "*SSL: https: the broker's certificate must be for its host name; empty: any name will do"},
 		{"ssl.certificate.location", "", nil, "*SSL: librdkafka's name for a PEM file with this client's certificate chain"},
-		{"ssl.key.location", "", nil, "*SSL: librdkafka's name for a PEM file with this client's private key, not encrypted"},
+		{"ssl.key.location", "", nil, "*SSL: librdkafka's name for a PEM file with this client's private key"},
 	}
 }
 
 // Check says what is wrong with a value, for itself.
 func (s Setting) Check(value string) error {
-	if s.Name == "sasl.jaas.config" {
+	switch s.Name {
+	case "sasl.jaas.config":
 		return jaas(value)
+	case "ssl.enabled.protocols":
+		_, _, err := protocols(value)
+		return err
 	}
-	if s.Allowed != nil && !slices.ContainsFunc(s.Allowed, func(a string) bool { return a == value || s.Name == "security.protocol" && strings.EqualFold(a, value) }) {
+	exact := s.Name == "sasl.mechanism"
+	if s.Allowed != nil && value != s.Default && !slices.ContainsFunc(s.Allowed, func(a string) bool { return a == value || !exact && strings.EqualFold(a, value) }) {
 		return fmt.Errorf("want %s", strings.Join(s.Allowed, " or "))
 	}
 	return nil
@@ -62,7 +72,7 @@ func (s Setting) Check(value string) error {
 
 // Secret says that the value of a setting belongs in no log.
 func Secret(name string) bool {
-	return slices.Contains([]string{"sasl.jaas.config", "sasl.password", "ssl.keystore.key"}, name)
+	return slices.Contains([]string{"sasl.jaas.config", "sasl.password", "ssl.keystore.key", "ssl.key.password", "ssl.keystore.password", "ssl.truststore.password"}, name)
 }
 
 // Transport is what every connection to a broker needs. The zero Transport is
@@ -95,52 +105,43 @@ func New(set map[string]string) (t Transport, err error) {
 	if !strings.HasPrefix(protocol, "SASL") {
 		return t, nil
 	}
-	user, password := text("sasl.username"), text("sasl.password")
-	if config := text("sasl.jaas.config"); config != "" {
-		user, password, _ = parseJAAS(config)
+	way, err := once(text, []string{"sasl.jaas.config"}, []string{"sasl.username", "sasl.password"})
+	if err != nil {
+		return t, err
 	}
-	if user == "" {
+	who := login{user: text("sasl.username"), password: text("sasl.password")}
+	switch way {
+	case "":
 		return t, fmt.Errorf("security.protocol=%s needs sasl.jaas.config, or sasl.username and sasl.password", protocol)
+	case "sasl.jaas.config":
+		if who, err = parseJAAS(text(way)); err != nil {
+			return t, fmt.Errorf("%s: %w", way, err)
+		}
+	}
+	if who.password == "" {
+		return t, fmt.Errorf("%s: it has no password", way)
 	}
 	switch text("sasl.mechanism") {
 	case "PLAIN":
-		t.sasl = plain.Auth{User: user, Pass: password}.AsMechanism()
+		t.sasl = plain.Auth{User: who.user, Pass: who.password}.AsMechanism()
 	case "SCRAM-SHA-256":
-		t.sasl = scram.Auth{User: user, Pass: password}.AsSha256Mechanism()
+		t.sasl = scram.Auth{User: who.user, Pass: who.password, IsToken: who.token}.AsSha256Mechanism()
 	case "SCRAM-SHA-512":
-		t.sasl = scram.Auth{User: user, Pass: password}.AsSha512Mechanism()
+		t.sasl = scram.Auth{User: who.user, Pass: who.password, IsToken: who.token}.AsSha512Mechanism()
 	}
 	return t, nil
 }
 
-func readTLS(text func(name string) string) (*tls.Config, error) {
-	t := &tls.Config{MinVersion: tls.VersionTLS12}
-	trust := []byte(text("ssl.truststore.certificates"))
-	for _, name := range []string{"ssl.truststore.location", "ssl.ca.location"} {
-		if file := text(name); file != "" {
-			pem, err := os.ReadFile(file)
-			if err != nil {
-				return nil, fmt.Errorf("read %s: %w", name, err)
-			}
-			trust = append(append(trust, '\n'), pem...)
-		}
+func readTLS(text textOf) (t *tls.Config, err error) {
+	t = &tls.Config{}
+	if t.MinVersion, t.MaxVersion, err = protocols(text("ssl.enabled.protocols")); err != nil {
+		return nil, fmt.Errorf("ssl.enabled.protocols: %w", err)
 	}
-	if len(trust) > 0 {
-		t.RootCAs = x509.NewCertPool()
-		if !t.RootCAs.AppendCertsFromPEM(trust) {
-			return nil, errors.New("ssl.truststore.location or ssl.truststore.certificates: no certificate in it: a PEM file is wanted (from a Java key store: keytool -exportcert -rfc)")
-		}
-	}
-	key, chain, err := keyPair(text)
-	if err != nil {
+	if t.RootCAs, err = readTrust(text); err != nil {
 		return nil, err
 	}
-	if len(key)+len(chain) > 0 {
-		pair, err := tls.X509KeyPair(chain, key)
-		if err != nil {
-			return nil, fmt.Errorf("the client's key and certificate (ssl.keystore.location; ssl.keystore.key and ssl.keystore.certificate.chain; or ssl.key.location and ssl.certificate.location): %w", err)
-		}
-		t.Certificates = []tls.Certificate{pair}
+	if t.Certificates, err = readKey(text); err != nil {
+		return nil, err
 	}
 	if text("ssl.endpoint.identification.algorithm") == "" {
 		anyName(t)
@@ -148,26 +149,24 @@ func readTLS(text func(name string) string) (*tls.Config, error) {
 	return t, nil
 }
 
-// keyPair finds the client's key and certificate chain, wherever they are told.
-func keyPair(text func(name string) string) (key, chain []byte, err error) {
-	key, chain = []byte(text("ssl.keystore.key")), []byte(text("ssl.keystore.certificate.chain"))
-	read := func(name string, into ...*[]byte) {
-		file := text(name)
-		if file == "" || err != nil {
-			return
+// protocols are the oldest and the newest version of TLS in a list.
+func protocols(list string) (oldest, newest uint16, err error) {
+	for name := range strings.SplitSeq(list, ",") {
+		var version uint16
+		switch strings.TrimSpace(name) {
+		case "TLSv1.2":
+			version = tls.VersionTLS12
+		case "TLSv1.3":
+			version = tls.VersionTLS13
+		default:
+			return 0, 0, errors.New("want TLSv1.2, TLSv1.3, or both with a comma; older ones are not safe")
 		}
-		pem, readErr := os.ReadFile(file)
-		if readErr != nil {
-			err = fmt.Errorf("read %s: %w", name, readErr)
-		}
-		for _, p := range into {
-			*p = pem
+		newest = max(newest, version)
+		if oldest == 0 || version < oldest {
+			oldest = version
 		}
 	}
-	read("ssl.keystore.location", &key, &chain)
-	read("ssl.key.location", &key)
-	read("ssl.certificate.location", &chain)
-	return key, chain, err
+	return oldest, newest, nil
 }
 
 // anyName checks the chain of the server's certificate and not its name.
@@ -179,8 +178,10 @@ func anyName(t *tls.Config) {
 		for _, c := range s.PeerCertificates[1:] {
 			between.AddCert(c)
 		}
-		_, err := s.PeerCertificates[0].Verify(x509.VerifyOptions{Roots: roots, Intermediates: between})
-		return err
+		if _, err := s.PeerCertificates[0].Verify(x509.VerifyOptions{Roots: roots, Intermediates: between}); err != nil {
+			return &tls.CertificateVerificationError{UnverifiedCertificates: s.PeerCertificates, Err: err}
+		}
+		return nil
 	}
 }
 
