@@ -24,6 +24,7 @@ type fetch struct {
 	session  *fetchSession
 	full     bool // every partition is answered, changed or not
 	deadline time.Time
+	loans    []*loan // of the attempt
 }
 
 // parking is one wait of a fetch. Whoever ends it first goes on.
@@ -90,7 +91,18 @@ func (f *fetch) attempt() {
 		return
 	}
 	f.b.replies.add(-room)
+	f.b.lender.takeBack(f.loans)
+	f.loans = nil
 	f.park(got, f.deadline)
+}
+
+// space is memory for records that come from the disk.
+func (f *fetch) space(n int) []byte {
+	b, l := f.b.lender.lend(n)
+	if l != nil {
+		f.loans = append(f.loans, l)
+	}
+	return b
 }
 
 // wants is the most that the answer may carry, and not nothing.
@@ -160,7 +172,7 @@ func (f *fetch) readPart(c *catalog, p *fetchPart, limit int, one bool) fetched 
 	if r.diverged || p.offset == watermark || limit <= 0 && !one {
 		return r
 	}
-	records, err := at.log.Read(p.offset, limit, one)
+	records, err := at.log.ReadInto(f.space, p.offset, limit, one)
 	if err != nil {
 		r.watermark, r.start = -1, -1
 		if r.code = errorCode(err); r.code == kerr.KafkaStorageError.Code {
@@ -237,6 +249,7 @@ func (w *parking) wake() {
 
 // reply answers, and remembers in the session what was told.
 func (f *fetch) reply(got []fetched) {
+	f.rq.loans = f.loans
 	if f.session == nil {
 		f.rq.replyFrames(f.encode(0, f.count(got)))
 		return

@@ -36,6 +36,7 @@ type Broker struct {
 	frames   memory
 	decoding memory
 	replies  memory
+	lender   lender
 	shedAt   atomic.Int64 // when shed looked last
 
 	nodes []*node

@@ -435,6 +435,7 @@ func (c *conn) write() {
 		for _, rq := range c.queue[:n] {
 			c.queued -= rq.size
 			rq.release()
+			c.b.lender.takeBack(rq.loans) // here and not in release: this one alone knows that they are written
 		}
 		clear(c.queue[:n])
 		c.queue = append(c.queue[:0], c.queue[n:]...)

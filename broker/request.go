@@ -29,6 +29,8 @@ type request struct {
 	paid []*claim     // of a Produce request, for its frame; given back by release
 	owed atomic.Int64 // bytes of the answer, in Broker.replies
 
+	loans []*loan // what the answer stands in; given back when it is written
+
 	decoded *claim // what it takes in parts until it is answered; given back by finish
 
 	// Under conn.mu.

@@ -29,9 +29,19 @@ var errMoved = errors.New("the records have moved")
 // error. ErrOffsetOutOfRange is for an offset outside of the log, ErrRemoved
 // and ErrCorrupt are for what they say.
 func (p *Partition) Read(from int64, maxBytes int, minOne bool) ([][]byte, error) {
+	return p.ReadInto(fresh, from, maxBytes, minOne)
+}
+
+func fresh(n int) []byte { return make([]byte, n) }
+
+// ReadInto is Read with memory of the caller's: space gives n bytes, whatever is
+// in them, each time that something is read from the disk. Slices of the answer
+// are of such memory, or of the log's own, and a space that was given may have
+// no part in the answer.
+func (p *Partition) ReadInto(space func(n int) []byte, from int64, maxBytes int, minOne bool) ([][]byte, error) {
 	asked := from
 	for try := 0; ; try++ {
-		out, next, err := p.readOnce(from, maxBytes, minOne)
+		out, next, err := p.readOnce(space, from, maxBytes, minOne)
 		switch {
 		case (errors.Is(err, errMoved) || gone(err)) && try < readRetries:
 		case errors.Is(err, errStop):
@@ -48,7 +58,7 @@ func (p *Partition) Read(from int64, maxBytes int, minOne bool) ([][]byte, error
 
 // readOnce reads from one place: memory, the journal or one segment. next is
 // where to go on when there was nothing at from.
-func (p *Partition) readOnce(from int64, maxBytes int, minOne bool) (out [][]byte, next int64, err error) {
+func (p *Partition) readOnce(space func(n int) []byte, from int64, maxBytes int, minOne bool) (out [][]byte, next int64, err error) {
 	stats := &p.l.stats
 	p.mu.Lock()
 	switch {
@@ -74,7 +84,7 @@ func (p *Partition) readOnce(from int64, maxBytes int, minOne bool) (out [][]byt
 		extents := p.extentsFrom(from, maxBytes)
 		p.mu.Unlock()
 		stats.journalReads.Add(1)
-		out, err = p.l.readExtents(extents, from, maxBytes, minOne)
+		out, err = p.l.readExtents(space, extents, from, maxBytes, minOne)
 		return out, 0, err
 	}
 	i := sort.Search(len(p.segments), func(i int) bool { return p.segments[i].last >= from })
@@ -86,7 +96,7 @@ func (p *Partition) readOnce(from int64, maxBytes int, minOne bool) (out [][]byt
 	s := p.segments[i]
 	p.mu.Unlock()
 	stats.segmentReads.Add(1)
-	out, err = p.readSegment(s, from, maxBytes, minOne)
+	out, err = p.readSegment(space, s, from, maxBytes, minOne)
 	return out, s.last + 1, err
 }
 
@@ -139,10 +149,10 @@ func cut(data []byte, from int64, left int, minOne bool) []byte {
 
 // readExtents reads exact extents of the journal. Neighbours are read at once;
 // there is no reading ahead, because what lies between belongs to others.
-func (l *Log) readExtents(extents []extent, from int64, left int, minOne bool) (out [][]byte, err error) {
+func (l *Log) readExtents(space func(n int) []byte, extents []extent, from int64, left int, minOne bool) (out [][]byte, err error) {
 	for len(extents) > 0 {
 		n := runOf(extents)
-		datas, err := l.readRun(extents[:n])
+		datas, err := l.readRun(space, extents[:n])
 		if err != nil {
 			if len(out) > 0 && errors.Is(err, errMoved) {
 				return out, nil
@@ -178,14 +188,14 @@ func runOf(extents []extent) int {
 
 // readRun reads neighbouring extents of one segment, and gives each one's
 // bytes.
-func (l *Log) readRun(run []extent) ([][]byte, error) {
+func (l *Log) readRun(space func(n int) []byte, run []extent) ([][]byte, error) {
 	seg := l.segments.acquire(run[0].seq)
 	if seg == nil {
 		return nil, errMoved
 	}
 	defer l.segments.release(seg)
 	first, last := run[0], run[len(run)-1]
-	buf := make([]byte, last.pos+last.size-first.pos)
+	buf := space(int(last.pos + last.size - first.pos))
 	if _, err := seg.file.ReadAt(buf, int64(first.pos)); err != nil && !(errors.Is(err, io.EOF)) {
 		return nil, fmt.Errorf("read journal segment %s: %w", journalName(seg.seq), err)
 	}
@@ -207,7 +217,7 @@ func wholeBatches(b []byte) error {
 }
 
 // readSegment reads from a segment file: the index says where to begin.
-func (p *Partition) readSegment(s segment, from int64, maxBytes int, minOne bool) ([][]byte, error) {
+func (p *Partition) readSegment(space func(n int) []byte, s segment, from int64, maxBytes int, minOne bool) ([][]byte, error) {
 	begin, err := p.searchIndex(s, func(e indexEntry) bool { return e.offset <= from })
 	if err != nil {
 		return nil, err
@@ -219,7 +229,7 @@ func (p *Partition) readSegment(s segment, from int64, maxBytes int, minOne bool
 	defer p.l.k.files.release(h)
 	pos, inOrder := begin.pos, orderFrom(s, begin)
 	for chunk := int64(max(maxBytes, 0)) + indexStep; pos < s.size; {
-		buf := make([]byte, min(chunk, s.size-pos))
+		buf := space(int(min(chunk, s.size-pos)))
 		if _, err := h.file.ReadAt(buf, pos); err != nil {
 			return nil, fmt.Errorf("read segment %s at byte %d: %w", h.path, pos, err)
 		}

@@ -98,7 +98,7 @@ func (p *Partition) walk(segments []segment, extents []extent, wanted func(int64
 		if !wanted(e.maxTs) {
 			continue
 		}
-		datas, err := p.l.readRun([]extent{e})
+		datas, err := p.l.readRun(fresh, []extent{e})
 		if err != nil {
 			return err
 		}
