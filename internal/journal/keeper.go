@@ -329,7 +329,9 @@ func (k *keeper) settle(seg *journalSegment) error {
 		return err
 	}
 	for _, s := range shares {
-		k.known[s.p.dir()] = true
+		if len(s.done) > 0 { // else all of it was deleted before, and nothing was made
+			k.known[s.p.dir()] = true
+		}
 		s.publish()
 	}
 	return nil

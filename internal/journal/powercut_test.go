@@ -192,6 +192,15 @@ func (w *workload) goesOn(t *testing.T, l *Log) {
 		}
 	}
 	w.check(t, l)
+	if err := l.enqueue(pending{seal: true}); err != nil {
+		t.Fatal(err)
+	}
+	synctest.Wait()
+	l.k.mu.Lock()
+	defer l.k.mu.Unlock()
+	if l.k.failure != nil || l.stats.unsettled.Load() > 0 {
+		t.Fatalf("the log cannot be settled: %v", l.k.failure)
+	}
 }
 
 // takeUp makes what a log has the beginning of the next life.
