@@ -1,7 +1,6 @@
 package rondo_test
 
 import (
-	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -294,7 +293,7 @@ func TestDirectDependencies(t *testing.T) {
 	}
 	for _, d := range direct {
 		if !seen[d] {
-			t.Error(fmt.Sprintf("%s is in the list of direct dependencies, but go.mod does not require it", d))
+			t.Errorf("%s is in the list of direct dependencies, but go.mod does not require it", d)
 		}
 	}
 }

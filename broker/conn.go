@@ -78,7 +78,7 @@ func (c *conn) serve() {
 	c.hangUp()
 	c.b.repay(c.paid)
 	switch {
-	case err == nil, errors.Is(err, io.EOF), errors.Is(err, net.ErrClosed), isReset(err):
+	case errors.Is(err, io.EOF), errors.Is(err, net.ErrClosed), isReset(err):
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		c.b.log.Debug("connection closed", "remote", c.nc.RemoteAddr().String(), "cause", "connections.max.idle.ms without a request")
 	default:
@@ -87,6 +87,7 @@ func (c *conn) serve() {
 	}
 }
 
+// loop never ends without an error.
 func (c *conn) loop() error {
 	for {
 		frame, err := c.readFrame()

@@ -167,9 +167,7 @@ func (w *world) playAdmin(a act) {
 	case "list":
 		req := kmsg.NewPtrListGroupsRequest()
 		req.Version = 5
-		for _, word := range a.plain() {
-			req.StatesFilter = append(req.StatesFilter, word)
-		}
+		req.StatesFilter = append(req.StatesFilter, a.plain()...)
 		if v, ok := a.set["type"]; ok {
 			req.TypesFilter = []string{v}
 		}

@@ -93,14 +93,6 @@ func (im *Image) name(id TopicID) string {
 	return ""
 }
 
-// partitions is how many partitions a topic has: none when it is gone.
-func (im *Image) partitions(id TopicID) int32 {
-	if t := im.byID[id]; t != nil {
-		return t.Partitions
-	}
-	return 0
-}
-
 // hash tells two states of some topics apart: their ids, names, numbers of
 // partitions and racks. Topics that do not exist have no part in it, and none
 // at all is 0. Kafka computes its MetadataHash with XXH3; nobody compares the

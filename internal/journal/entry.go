@@ -174,5 +174,3 @@ func batchBase(b []byte) int64 { return int64(binary.BigEndian.Uint64(b)) }
 func batchLast(b []byte) int64 {
 	return batchBase(b) + int64(int32(binary.BigEndian.Uint32(b[23:])))
 }
-
-func batchMaxTimestamp(b []byte) int64 { return int64(binary.BigEndian.Uint64(b[35:])) }

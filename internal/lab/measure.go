@@ -56,7 +56,6 @@ type instance struct {
 	index int
 	set   sim.Member
 	app   *rondo.App
-	stop  context.CancelFunc
 	wire  *wire
 	jvm   *jvm       // of the policy kafka-streams, instead of app
 	early bool       // starts before the clock of the run

@@ -363,7 +363,7 @@ func TestReasons(t *testing.T) {
 	for i := range long {
 		long[i] = 'x'
 	}
-	d.step(Expired{Work: Work{Topic: "in", Partition: 0, Offset: 9, Name: string(long)}, Age: time.Millisecond - time.Millisecond})
+	d.step(Expired{Work: Work{Topic: "in", Partition: 0, Offset: 9, Name: string(long)}, Age: 0})
 	req, _ := take[*kmsg.LeaveGroupRequest](d)
 	if reason := *req.Members[0].Reason; len(reason) != 255 || reason[:len(PollClockReason)] != PollClockReason {
 		t.Errorf("reason %q", reason)

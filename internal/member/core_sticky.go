@@ -24,7 +24,6 @@ func (Sticky) Name() string { return "rondo-sticky" }
 // unit is what moves as one.
 type unit struct {
 	parts  []TopicPartition
-	topics []string
 	holder int // index of the member that has it, -1 when none
 	before int // index of the member that claimed it
 }

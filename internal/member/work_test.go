@@ -19,7 +19,7 @@ func TestWorkListOldest(t *testing.T) {
 			time.Sleep(time.Millisecond)
 			if len(open) > 0 && rng.IntN(2) == 0 {
 				k := rng.IntN(len(open))
-				if !l.end(open[k]) || !l.end(open[k]) {
+				if first, second := l.end(open[k]), l.end(open[k]); !first || !second {
 					t.Fatal("a work that ended in time did not")
 				}
 				open = append(open[:k], open[k+1:]...)
