@@ -1,6 +1,7 @@
 package predict
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -30,6 +31,33 @@ func number(field func(*Settings) *int) setter {
 	}
 }
 
+// above is duration for settings that Kafka's clients do not take zero for,
+// where a zero field would be the default.
+func above(field func(*Settings) *time.Duration) setter {
+	set := duration(field)
+	return func(s *Settings, value string) error {
+		err := set(s, value)
+		if err == nil && *field(s) == 0 {
+			err = errors.New("want a time above zero; leave it out for the default")
+		}
+		return err
+	}
+}
+
+// setCommit takes zero as Kafka does: a commit after every pass.
+func setCommit(s *Settings, value string) error {
+	d, err := ParseDuration(value)
+	s.CommitInterval = max(d, 1)
+	return err
+}
+
+// setDrain takes zero as Rondo does: calls are cut at once.
+func setDrain(s *Settings, value string) error {
+	d, err := ParseDuration(value)
+	s.Drain = max(d, 1)
+	return err
+}
+
 // ParseDuration reads Kafka's milliseconds, or a Go duration.
 func ParseDuration(value string) (time.Duration, error) {
 	if ms, err := strconv.ParseInt(value, 10, 64); err == nil {
@@ -48,20 +76,19 @@ func ParseDuration(value string) (time.Duration, error) {
 // setters are the properties that a prediction uses, under the names of
 // Kafka's clients, with those of other clients beside them.
 func setters() map[string]setter {
-	interval := duration(func(s *Settings) *time.Duration { return &s.MaxPollInterval })
-	session := duration(func(s *Settings) *time.Duration { return &s.SessionTimeout })
-	heartbeat := duration(func(s *Settings) *time.Duration { return &s.HeartbeatInterval })
-	commit := duration(func(s *Settings) *time.Duration { return &s.CommitInterval })
+	interval := above(func(s *Settings) *time.Duration { return &s.MaxPollInterval })
+	session := above(func(s *Settings) *time.Duration { return &s.SessionTimeout })
+	heartbeat := above(func(s *Settings) *time.Duration { return &s.HeartbeatInterval })
 	return map[string]setter{
 		"max.poll.interval.ms": interval, "rebalance.timeout.ms": interval, "rebalanceTimeout": interval,
 		"session.timeout.ms": session, "sessionTimeout": session,
 		"heartbeat.interval.ms": heartbeat, "heartbeatInterval": heartbeat,
-		"commit.interval.ms": commit, "auto.commit.interval.ms": commit,
+		"commit.interval.ms": setCommit, "auto.commit.interval.ms": setCommit,
 		"max.poll.records":               number(func(s *Settings) *int { return &s.MaxPollRecords }),
 		"buffered.records.per.partition": number(func(s *Settings) *int { return &s.BufferedRecords }),
 		"num.stream.threads":             number(func(s *Settings) *int { return &s.Threads }),
-		"transaction.timeout.ms":         duration(func(s *Settings) *time.Duration { return &s.TransactionTimeout }),
-		"drain.timeout.ms":               duration(func(s *Settings) *time.Duration { return &s.Drain }),
+		"transaction.timeout.ms":         above(func(s *Settings) *time.Duration { return &s.TransactionTimeout }),
+		"drain.timeout.ms":               setDrain,
 		"tasks":                          number(func(s *Settings) *int { return &s.Tasks }),
 		"queued":                         number(func(s *Settings) *int { return &s.Queued }),
 		"n":                              number(func(s *Settings) *int { return &s.N }),
@@ -70,7 +97,7 @@ func setters() map[string]setter {
 		"call.attempts":                  number(func(s *Settings) *int { return &s.Call.Attempts }),
 		"call.backoff":                   duration(func(s *Settings) *time.Duration { return &s.Call.Backoff }),
 		"hand-over":                      number(func(s *Settings) *int { return &s.HandOver }),
-		"overhead":                       duration(func(s *Settings) *time.Duration { return &s.Overhead }),
+		"overhead":                       above(func(s *Settings) *time.Duration { return &s.Overhead }),
 		"arrival":                        setArrival,
 		"group.instance.id":              func(s *Settings, v string) error { s.Static = v != ""; return nil },
 		"processing.guarantee":           setGuarantee,

@@ -3,6 +3,7 @@ package predict
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"time"
 )
 
@@ -45,7 +46,7 @@ type Settings struct {
 	MaxPollInterval    time.Duration // max.poll.interval.ms; of clients without one: their rebalance timeout
 	SessionTimeout     time.Duration // session.timeout.ms; of the newer protocols that of the group
 	HeartbeatInterval  time.Duration // heartbeat.interval.ms; of the newer protocols that of the group, default 5 s
-	CommitInterval     time.Duration // commit.interval.ms, or auto.commit.interval.ms
+	CommitInterval     time.Duration // commit.interval.ms, or auto.commit.interval.ms; a nanosecond stands for Kafka's 0, every pass
 	MaxPollRecords     int           // max.poll.records, or the batch that the application takes
 	BufferedRecords    int           // buffered.records.per.partition, default 1000
 	ExactlyOnce        bool          // processing.guarantee=exactly_once_v2
@@ -53,7 +54,7 @@ type Settings struct {
 	Static             bool          // group.instance.id is set
 
 	Call  Call
-	Drain time.Duration // drain.timeout.ms of Rondo, default 5 s
+	Drain time.Duration // drain.timeout.ms of Rondo, default 5 s; a nanosecond stands for 0
 }
 
 // Call is how a call is bounded.
@@ -86,7 +87,8 @@ func (c Call) Worst() time.Duration {
 const (
 	maxDuration = 30 * 24 * time.Hour
 	maxTasks    = 10000
-	maxRecords  = 1 << 30
+	maxRecords  = math.MaxInt32 // max.poll.records of those who want no bound
+	minArrival  = 1e-6          // a record in eleven days
 )
 
 // WithDefaults fills the zero fields in.
@@ -164,8 +166,8 @@ func (s Settings) Check() error {
 	if s.Overhead > 0 && s.Overhead < time.Microsecond {
 		return fmt.Errorf("overhead=%s: want at least a microsecond, nothing is free", s.Overhead)
 	}
-	if !(s.Arrival >= 0 && s.Arrival <= 1e6) {
-		return fmt.Errorf("arrival=%g: want records a second from 0 to 1000000", s.Arrival)
+	if !(s.Arrival == 0 || s.Arrival >= minArrival && s.Arrival <= 1e6) {
+		return fmt.Errorf("arrival=%g: want 0, or records a second from %f to 1000000", s.Arrival, minArrival)
 	}
 	if s.Call.Timeout < NoTimeout || s.Call.Timeout > maxDuration {
 		return fmt.Errorf("call timeout %s: want a duration from 0 to 30 days, or none", s.Call.Timeout)
@@ -178,6 +180,8 @@ func (s Settings) Check() error {
 		return fmt.Errorf("transaction.timeout.ms (%s) must not be below commit.interval.ms (%s): Kafka Streams refuses to start", d.TransactionTimeout, d.CommitInterval)
 	case d.HandOver > d.PerThread():
 		return fmt.Errorf("hand-over of %d tasks: a thread has only %d", d.HandOver, d.PerThread())
+	case d.Kind == Rondo && d.Drain >= d.MaxPollInterval:
+		return fmt.Errorf("drain.timeout.ms (%s) must be below max.poll.interval.ms (%s): Rondo refuses to start", d.Drain, d.MaxPollInterval)
 	case d.Protocol == Streams && d.Kind != KafkaStreams:
 		return fmt.Errorf("group.protocol=streams is for kafka-streams, not for %s", d.Kind)
 	case d.Protocol == Streams && d.Static:

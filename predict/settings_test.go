@@ -20,10 +20,12 @@ func TestCheckRefuses(t *testing.T) {
 		{Settings{Latency: call, MaxPollInterval: 31 * 24 * time.Hour}, "max.poll.interval.ms=2678400000: want"},
 		{Settings{Latency: call, Tasks: -1}, "tasks=-1: want a number from 0"},
 		{Settings{Latency: call, Arrival: -1}, "arrival=-1: want"},
+		{Settings{Latency: call, Arrival: 1e-300}, "arrival=1e-300: want 0, or records a second from 0.000001"},
 		{Settings{Latency: call, Tasks: 2, HandOver: 3}, "hand-over of 3 tasks: a thread has only 2"},
 		{Settings{Latency: call, Overhead: 1}, "nothing is free"},
 		{Settings{Latency: call, Kind: Sarama, ExactlyOnce: true}, "judged for kafka-streams only"},
 		{Settings{Latency: call, Protocol: Consumer}, "group.protocol=consumer is not for kafka-streams"},
+		{Settings{Latency: call, Kind: Rondo, Drain: time.Minute, MaxPollInterval: time.Minute}, "drain.timeout.ms (1m0s) must be below max.poll.interval.ms"},
 		{Settings{Latency: call, Kind: Rondo, Protocol: Streams}, "group.protocol=streams is for kafka-streams"},
 		{Settings{Latency: call, SessionTimeout: time.Second}, "must be below session.timeout.ms"},
 		{Settings{Latency: call, ExactlyOnce: true, CommitInterval: time.Minute}, "must not be below commit.interval.ms"},
@@ -37,6 +39,45 @@ func TestCheckRefuses(t *testing.T) {
 		if _, predicted := Predict(c.s); (predicted == nil) != (err == nil) {
 			t.Errorf("%+v: Predict says %v", c.s, predicted)
 		}
+	}
+}
+
+// TestSetZero sets what Kafka has as zero, and what no client takes it for: it
+// must not be the default.
+func TestSetZero(t *testing.T) {
+	for _, name := range []string{"max.poll.interval.ms", "session.timeout.ms", "heartbeat.interval.ms", "transaction.timeout.ms", "overhead", "max.poll.records", "call.timeout"} {
+		var s Settings
+		if err := s.Set(name, "0"); err == nil {
+			t.Errorf("%s=0 passes", name)
+		}
+	}
+	s := Settings{Latency: Always(12 * time.Second), Queued: 40, MaxPollInterval: 30 * time.Second}
+	if err := s.Set("commit.interval.ms", "0"); err != nil {
+		t.Fatal(err)
+	}
+	full := s.complete()
+	if full.CommitInterval >= time.Millisecond {
+		t.Errorf("commit.interval.ms=0 is %s", full.CommitInterval)
+	}
+	b, _ := new(Evaluate(s)).Of(RulePollClock)
+	if lost, got := loss(full.counter(b)); got != (b.Verdict == Unsafe) || b.Verdict == Unsafe {
+		t.Errorf("a commit after every pass: %s, the loop loses its lease: %v, after %s", b.Verdict, got, lost)
+	}
+	s.CommitInterval = 0
+	if Evaluate(s).Verdict != Unsafe {
+		t.Error("with the default this case shows nothing")
+	}
+}
+
+// TestAllRecords judges the max.poll.records of those who want no bound.
+func TestAllRecords(t *testing.T) {
+	s := Settings{Kind: JavaConsumer, Latency: Always(time.Second)}
+	if err := s.Set("max.poll.records", "2147483647"); err != nil {
+		t.Fatal(err)
+	}
+	r, err := Predict(s)
+	if err != nil || r.Verdict != Unsafe {
+		t.Errorf("%v, %v", r, err)
 	}
 }
 
