@@ -74,6 +74,12 @@ func (r *Report) note() {
 	if s.Call.Timeout <= 0 {
 		r.Notes = append(r.Notes, "a call that never returns: "+s.Kind.Clocks(s.Protocol).Hung)
 	}
+	if s.Call.Timeout <= 0 && (s.Call.Attempts > 1 || s.Call.Backoff > 0) {
+		r.Notes = append(r.Notes, "attempts and back-off had no part in this: they count with the time-out of an attempt, which is not given")
+	}
+	if worst := s.Call.Worst(); worst > 0 && s.Latency.Worst() > worst {
+		r.Notes = append(r.Notes, fmt.Sprintf("calls of %s are longer than their time-outs allow (%s): every one of them fails", short(s.Latency.Worst()), short(worst)))
+	}
 	if r.Band {
 		r.Notes = append(r.Notes, fmt.Sprintf("the band: a round of %s is between a third and a half of max.poll.interval.ms", r.Round))
 	}

@@ -21,9 +21,21 @@ type Region struct {
 
 // Sweep is the verdicts of a range of values of one setting.
 type Sweep struct {
+	Schema  int      `json:"schema"`
 	Name    string   `json:"setting"`
 	Points  []Point  `json:"points"`
 	Regions []Region `json:"regions"`
+	LeftOut int      `json:"left_out"`                   // values that Check refused
+	Refusal string   `json:"left_out_because,omitempty"` // of the last of them
+}
+
+// Worst is the worst verdict of all values.
+func (w *Sweep) Worst() Verdict {
+	worst := Safe
+	for _, r := range w.Regions {
+		worst = max(worst, r.Verdict)
+	}
+	return worst
 }
 
 // MaxPoints is how many values a sweep may try.
@@ -36,13 +48,17 @@ func (s Settings) Sweep(name string, from, to, step int64) (*Sweep, error) {
 	switch {
 	case from > to || step < 0:
 		return nil, fmt.Errorf("sweep %s=%d..%d step %d: want a range that goes up", name, from, to, step)
+	case from < 0 || to > maxDuration.Milliseconds():
+		return nil, fmt.Errorf("sweep %s=%d..%d: want a range between 0 and %d", name, from, to, maxDuration.Milliseconds())
+	case bare(name) == "group.instance.id":
+		return nil, fmt.Errorf("sweep %s=%d..%d: a name has no range", name, from, to)
 	case step == 0:
 		step = max(1, (to-from)/1000)
 	}
 	if (to-from)/step >= MaxPoints {
 		return nil, fmt.Errorf("sweep %s=%d..%d step %d: more than %d values", name, from, to, step, MaxPoints)
 	}
-	out := &Sweep{Name: name}
+	out := &Sweep{Schema: Schema, Name: name}
 	var refused error
 	for v := from; v <= to; v += step {
 		t := s
@@ -51,6 +67,7 @@ func (s Settings) Sweep(name string, from, to, step int64) (*Sweep, error) {
 		}
 		if err := t.Check(); err != nil {
 			refused = err
+			out.LeftOut, out.Refusal = out.LeftOut+1, err.Error()
 			continue
 		}
 		j := Evaluate(t)
@@ -85,7 +102,7 @@ func (w *Sweep) String() string {
 	const width = 72
 	var b strings.Builder
 	n := len(w.Points)
-	fmt.Fprintf(&b, "%s, %d values, + safe  ~ tight  # unsafe\n\n", w.Name, n)
+	fmt.Fprintf(&b, "%s, %s, + safe  ~ tight  # unsafe\n\n", w.Name, count(n, "value"))
 	columns := min(width, n)
 	for c := range columns {
 		worst := Safe
@@ -98,6 +115,9 @@ func (w *Sweep) String() string {
 	fmt.Fprintf(&b, "\n%s%*s\n\n", first, max(columns-len(first), len(last)+1), last)
 	for _, r := range w.Regions {
 		fmt.Fprintf(&b, "%-7s %d..%d\n", r.Verdict, r.From, r.To)
+	}
+	if w.LeftOut > 0 {
+		fmt.Fprintf(&b, "\nleft out: %s; %s\n", count(w.LeftOut, "value"), w.Refusal)
 	}
 	return b.String()
 }

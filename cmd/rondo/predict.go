@@ -26,7 +26,7 @@ type predictCmd struct {
 	Jump     string `placeholder:"DURATION" help:"The service jumps from --call to this ..."`
 	JumpAt   string `placeholder:"DURATION" help:"... at this time; at once when left out."`
 	Ramp     string `placeholder:"DURATION" help:"The service slows down from --call to this ..."`
-	RampOver string `default:"5m" placeholder:"DURATION" help:"... evenly in this time."`
+	RampOver string `placeholder:"DURATION" help:"... evenly in this time, 5m when left out."`
 
 	Tasks    string `placeholder:"N" help:"Tasks of the group: input partitions times subtopologies."`
 	Threads  string `name:"num.stream.threads" aliases:"threads" placeholder:"N" help:"Members that share the tasks: threads times instances."`
@@ -69,9 +69,12 @@ func (c *predictCmd) Run(ctx context.Context, t *terminal) error {
 		return err
 	}
 	if c.Sweep != "" {
-		return c.sweep(t, s)
+		return c.sweep(ctx, t, s)
 	}
-	report, err := predict.Predict(s)
+	report, err := unlessStopped(ctx, func() (*predict.Report, error) { return predict.Predict(s) })
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
 	if err != nil {
 		return fail(exitUsage, errors.New(strings.TrimPrefix(err.Error(), "predict: ")), "rondo predict --tasks 3 --call 12s --max.poll.interval.ms 30000; --help lists the rest")
 	}
@@ -79,7 +82,25 @@ func (c *predictCmd) Run(ctx context.Context, t *terminal) error {
 	if err := c.print(t, report, report.String()); err != nil {
 		return err
 	}
-	return c.verdict(report.Verdict)
+	return c.verdict(report.Verdict, "the smallest change is in the answer")
+}
+
+// unlessStopped waits for work that does not look at a context, or for the end
+// of the context.
+func unlessStopped[T any](ctx context.Context, work func() (T, error)) (value T, err error) {
+	done := make(chan struct{})
+	var result T
+	var failed error
+	go func() {
+		defer close(done)
+		result, failed = work()
+	}()
+	select {
+	case <-done:
+		return result, failed
+	case <-ctx.Done():
+		return value, ctx.Err()
+	}
 }
 
 func (c *predictCmd) print(t *terminal, value any, table string) error {
@@ -92,12 +113,12 @@ func (c *predictCmd) print(t *terminal, value any, table string) error {
 	return e.Encode(value)
 }
 
-func (c *predictCmd) verdict(v predict.Verdict) error {
+func (c *predictCmd) verdict(v predict.Verdict, hint string) error {
 	limit := map[string]predict.Verdict{"never": predict.Unsafe + 1, "unsafe": predict.Unsafe, "tight": predict.Tight}[c.FailOn]
 	if v < limit {
 		return nil
 	}
-	return fail(exitFindings, fmt.Errorf("verdict %s, --fail-on %s", v, c.FailOn), "the smallest change is in the answer")
+	return fail(exitFindings, fmt.Errorf("verdict %s, --fail-on %s", v, c.FailOn), "%s", hint)
 }
 
 func (c *predictCmd) printRules(t *terminal) error {
@@ -111,6 +132,10 @@ func (c *predictCmd) printRules(t *terminal) error {
 // gather fills settings from a live group, files, the environment and flags,
 // each over the one before.
 func (c *predictCmd) gather(ctx context.Context, t *terminal, s *predict.Settings) (assumed []string, err error) {
+	if c.Group == "" && len(c.X) > 0 {
+		return nil, fail(exitUsage, fmt.Errorf("-X %s is for the connection to the cluster of --group, which is not given", c.X[0]),
+			"what is to be judged is a flag, --max.poll.interval.ms 30000, or in a file, -c FILE")
+	}
 	if c.Group != "" {
 		if assumed, err = c.fromGroup(ctx, t, s); err != nil {
 			return nil, err
@@ -176,9 +201,16 @@ func (c *predictCmd) latency(s *predict.Settings) error {
 	switch {
 	case c.Jump != "" && c.Ramp != "":
 		return errors.New("--jump and --ramp exclude each other")
+	case c.Jump == "" && c.JumpAt != "":
+		return errors.New("--jump-at says when, and --jump how slow the service is then: it is not given")
+	case c.Ramp == "" && c.RampOver != "":
+		return errors.New("--ramp-over says in what time, and --ramp how slow the service gets: it is not given")
 	case c.Jump != "":
 		s.Latency = predict.JumpTo(times["--jump-at"], times["--call"], times["--jump"])
 	case c.Ramp != "":
+		if c.RampOver == "" {
+			times["--ramp-over"] = 5 * time.Minute
+		}
 		s.Latency = predict.RampTo(times["--ramp-over"], times["--call"], times["--ramp"])
 	case c.Call != "":
 		s.Latency = predict.Always(times["--call"])
@@ -187,7 +219,7 @@ func (c *predictCmd) latency(s *predict.Settings) error {
 }
 
 // sweep reads NAME=FROM..TO or NAME=FROM..TO/STEP.
-func (c *predictCmd) sweep(t *terminal, s predict.Settings) error {
+func (c *predictCmd) sweep(ctx context.Context, t *terminal, s predict.Settings) error {
 	name, region, _ := strings.Cut(c.Sweep, "=")
 	region, stepText, stepped := strings.Cut(region, "/")
 	low, high, ok := strings.Cut(region, "..")
@@ -200,9 +232,15 @@ func (c *predictCmd) sweep(t *terminal, s predict.Settings) error {
 	if !ok || err1 != nil || err2 != nil || err3 != nil || name == "" {
 		return fail(exitUsage, fmt.Errorf("--sweep %s: not NAME=FROM..TO", c.Sweep), "--sweep max.poll.records=1..1000, or call=100..20000/100 for steps of 100")
 	}
-	sweep, err := s.Sweep(name, from, to, step)
+	sweep, err := unlessStopped(ctx, func() (*predict.Sweep, error) { return s.Sweep(name, from, to, step) })
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
 	if err != nil {
 		return fail(exitUsage, err, "--sweep max.poll.records=1..1000")
 	}
-	return c.print(t, sweep, sweep.String())
+	if err := c.print(t, sweep, sweep.String()); err != nil {
+		return err
+	}
+	return c.verdict(sweep.Worst(), "of a sweep the worst value counts; the regions are in the answer")
 }
