@@ -25,6 +25,9 @@ type knob struct {
 	from  string
 	tries []try // with the cost of each, or:
 	cost  string
+	// at is the try at any factor of the present value, where there is one
+	// between two tries.
+	at func(factor float64) (try, bool)
 }
 
 type try struct {
@@ -32,6 +35,7 @@ type try struct {
 	settings Settings
 	cost     string
 	distance float64 // how far from the present value, as a ratio's logarithm
+	factor   float64 // of the present value, where it is a number that can be turned
 }
 
 // maxSearch bounds, in steps of walks, the search for what makes settings better.
@@ -56,6 +60,8 @@ func (l *search) over() bool { return l.steps > maxSearch }
 func (l *search) changes(s Settings, now Judgement) (list []Change, idle []string) {
 	for _, k := range knobs(s) {
 		best := Change{Verdict: now.Verdict}
+		passed := map[bool]float64{true: 1, false: 1} // how far up and down nothing better was found
+		var from, to float64
 		for _, t := range k.tries {
 			if l.over() {
 				break
@@ -65,10 +71,15 @@ func (l *search) changes(s Settings, now Judgement) (list []Change, idle []strin
 			}
 			if v := l.evaluate(t.settings); v < best.Verdict {
 				best = Change{k.name, k.from, t.text, v, cmp.Or(t.cost, k.cost), t.distance}
+				from, to = passed[t.factor > 1], t.factor
 				if v == Safe {
 					break
 				}
 			}
+			passed[t.factor > 1] = t.factor
+		}
+		if best.Knob != "" && k.at != nil {
+			l.nearer(&best, k, from, to)
 		}
 		switch {
 		case best.Knob == "" && l.over():
@@ -81,6 +92,23 @@ func (l *search) changes(s Settings, now Judgement) (list []Change, idle []strin
 	}
 	sortChanges(list)
 	return list, idle
+}
+
+// nearer looks between the last value that did not do and the one that did for
+// one that does and is nearer.
+func (l *search) nearer(best *Change, k knob, from, to float64) {
+	for range 12 {
+		t, ok := k.at(math.Sqrt(from * to))
+		if !ok || l.over() || t.text == best.To || t.text == k.from {
+			return
+		}
+		if t.settings.Check() != nil || l.evaluate(t.settings) > best.Verdict {
+			from = t.factor
+			continue
+		}
+		to = t.factor
+		best.To, best.distance = t.text, t.distance
+	}
 }
 
 // sortChanges puts what is safe first, then the smallest.
@@ -105,15 +133,18 @@ func knobs(given Settings) []knob {
 	millis := func(name string, field func(*Settings) *time.Duration, up, down string) {
 		now := *field(&s)
 		k := knob{name: name, from: strconv.FormatInt(now.Milliseconds(), 10)}
-		for _, f := range factors(up != "", down != "") {
-			t := try{settings: given, distance: math.Abs(math.Log(f)), cost: up}
+		k.at = func(f float64) (try, bool) {
+			t := try{settings: given, distance: math.Abs(math.Log(f)), cost: up, factor: f}
 			if f < 1 {
 				t.cost = down
 			}
 			d := roundTo(time.Duration(float64(now) * f))
 			*field(&t.settings) = d
 			t.text = strconv.FormatInt(d.Milliseconds(), 10)
-			if d != now && d > 0 {
+			return t, d != now && d > 0
+		}
+		for _, f := range factors(up != "", down != "") {
+			if t, ok := k.at(f); ok {
 				k.tries = append(k.tries, t)
 			}
 		}
@@ -151,12 +182,16 @@ func counts(given, s Settings) []knob {
 	var list []knob
 	if s.Kind != Rondo && s.Kind != Sarama && s.Kind != KafkaJS {
 		k := knob{name: "max.poll.records", from: strconv.Itoa(s.MaxPollRecords), cost: "more polls; a small one brings records of one partition at a time"}
-		last := s.MaxPollRecords
-		for _, f := range factors(false, true) {
-			if n := int(float64(s.MaxPollRecords) * f); n >= 1 && n != last {
-				t := try{text: strconv.Itoa(n), settings: given, distance: math.Abs(math.Log(f))}
-				t.settings.MaxPollRecords, last = n, n
-				k.tries = append(k.tries, t)
+		k.at = func(f float64) (try, bool) {
+			n := int(float64(s.MaxPollRecords) * f)
+			t := try{text: strconv.Itoa(n), settings: given, distance: math.Abs(math.Log(f)), factor: f}
+			t.settings.MaxPollRecords = n
+			return t, n >= 1 && n != s.MaxPollRecords
+		}
+		last := ""
+		for _, f := range append(factors(false, true), 1.5/float64(s.MaxPollRecords)) { // down to one
+			if t, ok := k.at(f); ok && t.text != last {
+				k.tries, last = append(k.tries, t), t.text
 			}
 		}
 		list = append(list, k)
@@ -194,18 +229,23 @@ func counts(given, s Settings) []knob {
 		t := given
 		t.Call.Timeout = s.Latency.Worst()
 		if t.Call.Timeout > 0 {
-			list = append(list, knob{"call time-out", "none", []try{{text: strconv.FormatInt(t.Call.Timeout.Milliseconds(), 10), settings: t}}, "calls that take longer fail"})
+			list = append(list, knob{name: "call time-out", from: "none", cost: "calls that take longer fail",
+				tries: []try{{text: strconv.FormatInt(t.Call.Timeout.Milliseconds(), 10), settings: t}}})
 		}
 	}
 	return list
 }
 
-// factors are what a value is tried with, nearest first.
+// factors are what a value is tried with, nearest first. Nobody waits 25 times
+// as long, but a number that is far too large may have to become very small.
 func factors(up, down bool) []float64 {
 	var list []float64
-	for f := 1.05; f < 25; f *= 1.05 + (f-1)/20 {
-		if up {
+	for f := 1.05; f < 2000; f *= min(1.05+(f-1)/20, 2) {
+		if up && f < 25 {
 			list = append(list, f)
+		}
+		if !down && f >= 25 {
+			break
 		}
 		if down {
 			list = append(list, 1/f)
@@ -239,7 +279,7 @@ func (l *search) fastest(s Settings) time.Duration {
 		t := s
 		t.Call.Timeout = min(t.Call.Timeout, 0) // this is about the service, not about its time-outs
 		t.Latency = full.Latency
-		if t.Latency.Shape == Fixed || t.Latency.From > t.Latency.To {
+		if t.Latency.Shape == Fixed || t.Latency.Worst() != t.Latency.To {
 			t.Latency.From = call
 		} else {
 			t.Latency.To = call

@@ -66,8 +66,11 @@ func (l Latency) Of(at time.Duration) time.Duration {
 
 // Worst is the longest a call can take.
 func (l Latency) Worst() time.Duration {
-	if l.Shape == Fixed {
+	switch {
+	case l.Shape == Fixed:
 		return l.From
+	case l.Shape == Jump && l.At == 0:
+		return l.To // there never was another; N may have been learned before
 	}
 	return max(l.From, l.To)
 }

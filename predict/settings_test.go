@@ -2,6 +2,9 @@ package predict
 
 import (
 	"encoding/json"
+	"math"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -113,6 +116,39 @@ func TestChanges(t *testing.T) {
 			} else if got := Evaluate(turned).Verdict; got != c.Verdict {
 				t.Errorf("%v: with it %s", c, got)
 			}
+		}
+	}
+}
+
+// TestSmallestChange wants the largest max.poll.records that is safe, also
+// where it is far below the present one, and the shortest interval that keeps
+// the lease.
+func TestSmallestChange(t *testing.T) {
+	for _, c := range []struct {
+		s          Settings
+		knob       string
+		step, most int
+	}{
+		{Settings{Kind: JavaConsumer, Latency: JumpTo(0, time.Second, 20*time.Second)}, "max.poll.records", -1, 2},
+		{Settings{Kind: JavaConsumer, Latency: Always(5 * time.Second)}, "max.poll.records", -1, 8},
+		{Settings{Kind: JavaConsumer, Latency: Always(time.Second), MaxPollRecords: math.MaxInt32}, "max.poll.records", -1, 40},
+		{Settings{Tasks: 3, Queued: 20, Latency: Always(12 * time.Second), MaxPollInterval: 30 * time.Second}, "max.poll.interval.ms", 1000, 37000},
+	} {
+		r, err := Predict(c.s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		i := slices.IndexFunc(r.Changes, func(x Change) bool { return x.Knob == c.knob })
+		if i < 0 || r.Changes[i].To != strconv.Itoa(c.most) {
+			t.Errorf("%+v: %v, want %s=%d", c.s, r.Changes, c.knob, c.most)
+			continue
+		}
+		short := c.s
+		if err := short.Set(c.knob, strconv.Itoa(c.most-c.step)); err != nil {
+			t.Fatal(err)
+		}
+		if v := Evaluate(short).Verdict; v <= r.Changes[i].Verdict {
+			t.Errorf("%v: a step nearer it is %s", r.Changes[i], v)
 		}
 	}
 }
