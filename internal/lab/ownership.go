@@ -144,7 +144,7 @@ func (c *canvas) ownershipLegend(members int) {
 			text = "member 0"
 		}
 		c.text("s", x+16, c.y, "start", text)
-		x += 34 + float64(len(text)-1)*7.4
+		x += 26 + float64(len(text))*8
 	}
 	item := func(class, text string) {
 		c.add(`<path class="%s" transform="translate(%.1f %.1f)" d="M2 0v11"/>`, class, x, c.y-9)

@@ -3,6 +3,7 @@ package lab
 import (
 	"fmt"
 	"html"
+	"slices"
 	"strings"
 )
 
@@ -14,6 +15,7 @@ const (
 	marginRight  = 24
 	rowHeight    = 18
 	stripGap     = 30
+	digitWidth   = 9 // of the widest font that a page may have for system-ui
 )
 
 // pictureStyle gives every picture its colours, in light and dark.
@@ -64,7 +66,7 @@ func Timeline(t *Table) string {
 	if t.Scenario.Plain != nil {
 		c.ownershipLegend(len(t.Scenario.Members))
 	} else {
-		c.legend()
+		c.legend(slices.ContainsFunc(strips, func(s strip) bool { return len(s.f.Expired) > 0 }))
 	}
 	return c.svg(t.Scenario.Title)
 }
@@ -183,13 +185,13 @@ func (c *canvas) ns(f *Facts) {
 	free := 0.0
 	wrote := false
 	for _, n := range f.N {
-		x := c.x(n.At)
-		if n.Member != 0 || n.At > c.length || x < free {
+		x, text := c.x(n.At), fmt.Sprintf("N=%d", n.N)
+		wide := float64(len(text)) * digitWidth
+		if n.Member != 0 || n.At > c.length || x < free || x+wide > pictureWidth {
 			continue
 		}
-		text := fmt.Sprintf("N=%d", n.N)
 		c.add(`<text x="%.1f" y="%.1f" style="fill:var(--n)">%s</text>`, x, c.y+18, text)
-		free = x + float64(len(text))*7.6 + 4
+		free = x + wide + digitWidth
 		wrote = true
 	}
 	if wrote {
@@ -208,7 +210,7 @@ func (c *canvas) axis(top float64) {
 	c.y += 16
 }
 
-func (c *canvas) legend() {
+func (c *canvas) legend(expired bool) {
 	c.y += 16
 	x := float64(marginLeft)
 	item := func(mark, text string) {
@@ -226,6 +228,9 @@ func (c *canvas) legend() {
 	item(`<rect x="%.1f" y="%.1f" width="2" height="10" style="fill:var(--soft)"/>`, "poll")
 	item(`<path class="hp" transform="translate(%.1f %.1f)" d="M2 0v11"/>`, "half of the interval")
 	item(`<rect x="%.1f" y="%.1f" width="2.4" height="10" style="fill:var(--bad)"/>`, "clock ran out")
+	if expired {
+		item(`<path class="e" stroke-dasharray="3 2" transform="translate(%.1f %.1f)" d="M1 0v11"/>`, "session clock")
+	}
 	item(`<path class="f" transform="translate(%.1f %.1f)" d="M5 1l-4 7h8z"/>`, "found out")
 	item(`<circle class="k" transform="translate(%.1f %.1f)" cx="5" cy="5" r="3"/>`, "commit")
 	c.y += 4

@@ -2,6 +2,8 @@ package lab
 
 import (
 	"math"
+	"regexp"
+	"strconv"
 	"testing"
 )
 
@@ -49,5 +51,35 @@ func TestRulesAreNarrow(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// TestLabelsApart: the values of N neither overlap nor leave the picture, also
+// where N changes with every commit.
+func TestLabelsApart(t *testing.T) {
+	found, err := Find("backlog")
+	if err != nil {
+		t.Fatal(err)
+	}
+	drawn := regexp.MustCompile(`<text x="([0-9.]+)" y="([0-9.]+)" style="fill:var\(--n\)">(N=\d+)<`).
+		FindAllStringSubmatch(Timeline(Compare(found[0], Predictions(found[0], 1)...)), -1)
+	end, row := 0.0, ""
+	for _, m := range drawn {
+		x, err := strconv.ParseFloat(m[1], 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m[2] != row {
+			end, row = 0, m[2]
+		}
+		if x < end {
+			t.Errorf("%s at %.1f begins on the one before, which ends at %.1f", m[3], x, end)
+		}
+		if end = x + 9*float64(len(m[3])); end > pictureWidth {
+			t.Errorf("%s ends at %.1f", m[3], end)
+		}
+	}
+	if len(drawn) < 5 {
+		t.Errorf("%d values of N", len(drawn))
 	}
 }
