@@ -97,6 +97,9 @@ func (c *labShowCmd) Run(t *terminal) error {
 		return err
 	}
 	s := found[0]
+	if len(found) > 1 {
+		return fail(exitUsage, fmt.Errorf("%s is %d scenarios, and one is shown at a time", c.Name, len(found)), "rondo lab list '%s' lists them", c.Name)
+	}
 	if c.Source {
 		_, err := t.out.Write(s.Source)
 		return err
@@ -278,6 +281,8 @@ func (t *terminal) progress(p lab.Progress) {
 		}
 	case "begins":
 		t.say("%s %s begins; the longest goes on for %s", p.Scenario, p.Policy, p.Left.Round(time.Second))
+	case "goes on":
+		t.say("%d of %d ended; the longest goes on for %s", p.Done, p.Total, p.Left.Round(time.Second))
 	case "ended":
 		t.say("%d of %d: %s %s: %s (%s left)", p.Done, p.Total, p.Scenario, p.Policy, p.Detail, p.Left.Round(time.Second))
 	case "stopped":
@@ -303,6 +308,15 @@ func (c *labReportCmd) Run(t *terminal) error {
 	tables, err := kept(c.Dir, scenarios)
 	if err != nil {
 		return err
+	}
+	measured := 0
+	for _, table := range tables {
+		if table.Measured() {
+			measured++
+		}
+	}
+	if measured < len(tables) {
+		t.say("measured in %s: %d of %d scenarios; of the rest the page has predictions and recordings", c.Dir, measured, len(tables))
 	}
 	if c.Out == "-" {
 		_, err := io.WriteString(t.out, lab.Report(tables))

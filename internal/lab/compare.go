@@ -42,6 +42,13 @@ type Table struct {
 	live     []string // metrics that are there for what is measured on Kafka Streams, not for the recording
 }
 
+// Measured tells whether the table has more than predictions and recordings.
+func (t *Table) Measured() bool {
+	return slices.ContainsFunc(t.Facts, func(f *Facts) bool {
+		return slices.Contains([]string{ColumnStreams42, ColumnPerCall, ColumnStreams, ColumnConsumers}, f.Column)
+	})
+}
+
 // columns are those of the table. Kafka Streams has one when it was measured.
 func (t *Table) columns() []string {
 	if t.Scenario.Plain != nil {

@@ -2,6 +2,7 @@ package lab
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -196,10 +197,42 @@ func (p *parser) check() error {
 			}
 		}
 	}
+	if err := p.checkTimes(); err != nil {
+		return err
+	}
 	if s.Exactly && (s.Measures(ColumnStreams42) || s.Measures(ColumnPerCall)) {
 		return errors.New("exactly-once is Kafka Streams' own: measure kafka-streams")
 	}
 	return p.checkPlain()
+}
+
+// checkTimes holds times against each other.
+func (p *parser) checkTimes() error {
+	s := p.s
+	if session := cmp.Or(s.Session, 45*time.Second); s.Heartbeat >= session {
+		return fmt.Errorf("heartbeat.interval.ms (%s) must be below session.timeout.ms (%s)", s.Heartbeat, session)
+	}
+	end := s.Zero + s.For
+	late := func(what string, at time.Duration) error {
+		if at <= end {
+			return nil
+		}
+		return fmt.Errorf("%s at %s: the run has ended by then, after %s", what, at, end)
+	}
+	var errs []error
+	for _, m := range s.Members {
+		errs = append(errs, late("member", m.Start))
+	}
+	for _, f := range s.Feeds {
+		errs = append(errs, late("feed", f.At))
+	}
+	for _, step := range s.Service {
+		errs = append(errs, late("service", step.At))
+	}
+	if len(s.Feeds) == 0 && s.Warm.N == 0 && s.Plain == nil {
+		errs = append(errs, errors.New("no records: feed total=10"))
+	}
+	return errors.Join(errs...)
 }
 
 func (p *parser) of(t string) error {
@@ -215,19 +248,19 @@ func (p *parser) set(t string) error {
 		s := p.s
 		switch name {
 		case "max.poll.interval.ms":
-			return millis(value, &s.Settings.MaxPollInterval)
+			return clock(name, value, &s.Settings.MaxPollInterval)
 		case "commit.interval.ms":
-			return millis(value, &s.Settings.CommitInterval)
+			return clock(name, value, &s.Settings.CommitInterval)
 		case "max.poll.records":
-			return number(value, 1, 1<<20, &s.Settings.MaxPollRecords)
+			return named(name, number(value, 1, 1<<20, &s.Settings.MaxPollRecords))
 		case "session.timeout.ms":
-			return millis(value, &s.Session)
+			return clock(name, value, &s.Session)
 		case "heartbeat.interval.ms":
-			return millis(value, &s.Heartbeat)
+			return clock(name, value, &s.Heartbeat)
 		case "group.initial.rebalance.delay.ms":
-			return millis(value, &s.JoinDelay)
+			return millis(name, value, &s.JoinDelay)
 		case "transaction.timeout.ms":
-			return millis(value, &s.Txn)
+			return clock(name, value, &s.Txn)
 		case "processing.guarantee":
 			if value != "at_least_once" && value != "exactly_once_v2" {
 				return fmt.Errorf("processing.guarantee=%s: want at_least_once or exactly_once_v2", value)
@@ -235,9 +268,9 @@ func (p *parser) set(t string) error {
 			s.Exactly = value == "exactly_once_v2"
 			return nil
 		case "metadata.max.age.ms":
-			return millis(value, &p.plain().MetadataAge)
+			return millis(name, value, &p.plain().MetadataAge)
 		case "group.consumer.heartbeat.interval.ms":
-			err := millis(value, &p.plain().BrokerBeat)
+			err := millis(name, value, &p.plain().BrokerBeat)
 			if err == nil && p.plain().BrokerBeat == 0 {
 				p.plain().BrokerBeat = ownBeat
 			}

@@ -47,13 +47,26 @@ func duration(t string, to *time.Duration) error {
 }
 
 // millis reads Kafka's milliseconds.
-func millis(t string, to *time.Duration) error {
+func millis(name, t string, to *time.Duration) error { return millisFrom(0, name, t, to) }
+
+// clock reads those of a clock, where none is the default.
+func clock(name, t string, to *time.Duration) error { return millisFrom(1, name, t, to) }
+
+func millisFrom(low int, name, t string, to *time.Duration) error {
 	var ms int
-	if err := number(t, 0, int(maxDuration.Milliseconds()), &ms); err != nil {
-		return err
+	if err := number(t, low, int(maxDuration.Milliseconds()), &ms); err != nil {
+		return named(name, err)
 	}
 	*to = time.Duration(ms) * time.Millisecond
 	return nil
+}
+
+// named is an error with the name of what it is about.
+func named(name string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", name, err)
 }
 
 func list(t string, to *[]int) error {

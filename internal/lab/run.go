@@ -28,15 +28,17 @@ type Options struct {
 	Again     bool     // measure what is there too
 	Jobs      int      // runs at once, default 16
 	Logger    *slog.Logger
-	// Progress is told when something happens; it must be quick.
+	// Progress is told when something happens, and every so often when nothing
+	// does; it must be quick.
 	Progress func(Progress)
+	Every    time.Duration // default a minute
 }
 
 // Progress is a state of the whole.
 type Progress struct {
 	Scenario string
 	Policy   string
-	Event    string // predicted, unmeasured, begins, ended, stopped, found, failed
+	Event    string // predicted, unmeasured, begins, goes on, ended, stopped, found, failed
 	Detail   string
 	Done     int
 	Total    int
@@ -87,6 +89,9 @@ func Run(ctx context.Context, o Options) (tables []*Table, err error) {
 	}
 	if len(o.Policies) == 0 {
 		o.Policies = []string{ColumnStreams42, ColumnPerCall, ColumnConsumers}
+	}
+	if o.Every <= 0 {
+		o.Every = time.Minute
 	}
 	if o.Progress == nil {
 		o.Progress = func(Progress) {}
@@ -225,6 +230,9 @@ func (r *runner) measure(ctx context.Context, jobs []*job) error {
 			r.clusters[need] = c
 		}
 	}
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	go r.goesOn(ctx)
 	slots := make(chan struct{}, r.o.Jobs)
 	var wg sync.WaitGroup
 	errs := make(chan error, len(jobs))
@@ -311,6 +319,34 @@ func (r *runner) one(ctx context.Context, j *job) error {
 	return nil
 }
 
+// goesOn tells how far things are when nothing else does: a run at full length
+// is half an hour without a word.
+func (r *runner) goesOn(ctx context.Context) {
+	tick := time.NewTicker(r.o.Every)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		r.mu.Lock()
+		if len(r.ends) > 0 && ctx.Err() == nil {
+			r.o.Progress(Progress{Event: "goes on", Done: r.done, Total: r.total, Left: r.left()})
+		}
+		r.mu.Unlock()
+	}
+}
+
+// left is how long the longest run in work goes on.
+func (r *runner) left() time.Duration {
+	left := time.Duration(0)
+	for _, at := range r.ends {
+		left = max(left, time.Until(at))
+	}
+	return left
+}
+
 // note tells how far things are.
 func (r *runner) note(j *job, event string, length time.Duration, detail string) {
 	r.mu.Lock()
@@ -321,11 +357,7 @@ func (r *runner) note(j *job, event string, length time.Duration, detail string)
 		delete(r.ends, j)
 		r.done++
 	}
-	left := time.Duration(0)
-	for _, at := range r.ends {
-		left = max(left, time.Until(at))
-	}
-	r.o.Progress(Progress{Scenario: j.s.Name, Policy: j.policy, Event: event, Detail: detail, Done: r.done, Total: r.total, Left: left})
+	r.o.Progress(Progress{Scenario: j.s.Name, Policy: j.policy, Event: event, Detail: detail, Done: r.done, Total: r.total, Left: r.left()})
 }
 
 // Tables reads what a directory holds. A scenario that was not predicted there

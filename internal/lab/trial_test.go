@@ -61,7 +61,8 @@ func TestRunKeepsAndGoesOn(t *testing.T) {
 	}
 }
 
-// TestRunStops ends with its context, at once, and says so.
+// TestRunStops ends with its context, at once, and says so. Before that it says
+// every so often how far it is.
 func TestRunStops(t *testing.T) {
 	t.Parallel()
 	s, err := Parse("long", []byte("title Long\nfeed total=2\nservice 1h\nfor 2h\nmeasure percall\n"))
@@ -71,9 +72,17 @@ func TestRunStops(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	time.AfterFunc(500*time.Millisecond, cancel)
 	began := time.Now()
-	_, err = Run(ctx, Options{Scenarios: []*Scenario{s}, Scale: 1, Dir: t.TempDir()})
+	words := 0
+	_, err = Run(ctx, Options{Scenarios: []*Scenario{s}, Scale: 1, Dir: t.TempDir(), Every: 50 * time.Millisecond, Progress: func(p Progress) {
+		if p.Event == "goes on" && p.Total == 1 && p.Left > time.Hour {
+			words++
+		}
+	}})
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
+	}
+	if words == 0 {
+		t.Error("not a word while it ran")
 	}
 	if took := time.Since(began); took > 30*time.Second {
 		t.Errorf("it took %v to stop", took)
