@@ -1,7 +1,9 @@
 package predict
 
 import (
+	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 )
@@ -21,6 +23,9 @@ func (s *Settings) FromTopology(data []byte) error {
 		} `json:"operators"`
 	}
 	if err := json.Unmarshal(data, &t); err != nil {
+		if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+			err = fmt.Errorf("%s has a JSON %s", cmp.Or(wrong.Field, "it"), wrong.Value)
+		}
 		return fmt.Errorf("read topology: %w: want the JSON of a rondo.Topology", err)
 	}
 	if len(t.Operators) == 0 {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -16,7 +17,7 @@ import (
 // the environment when asked for, or from a live group, in this order.
 type predictCmd struct {
 	Kind        string   `placeholder:"KIND" help:"Client: kafka-streams (default), java-consumer, librdkafka, franz-go, sarama, kafkajs or rondo."`
-	Config      []string `short:"c" placeholder:"FILE" help:"Settings of the client: a .properties file, Spring's .yaml, or the JSON of a Rondo topology; may be repeated, later ones win."`
+	Config      []string `short:"c" placeholder:"FILE" help:"Settings of the client: a .properties file, Spring's .yaml, variables in an .env file, or the JSON of a Rondo topology; may be repeated, later ones win."`
 	Environment bool     `help:"Take settings from the environment too: MAX_POLL_INTERVAL_MS, with or without KAFKA_, KAFKA_STREAMS_, SPRING_KAFKA_PROPERTIES_ and the like in front."`
 	Group       string   `placeholder:"GROUP" help:"Take members, partitions, time-outs, lag and rates from a live group."`
 	clientFlags
@@ -132,8 +133,15 @@ func (c *predictCmd) printRules(t *terminal) error {
 // gather fills settings from a live group, files, the environment and flags,
 // each over the one before.
 func (c *predictCmd) gather(ctx context.Context, t *terminal, s *predict.Settings) (assumed []string, err error) {
-	if c.Group == "" && len(c.X) > 0 {
-		return nil, fail(exitUsage, fmt.Errorf("-X %s is for the connection to the cluster of --group, which is not given", c.X[0]),
+	for _, pair := range c.X {
+		name, _, _ := strings.Cut(pair, "=")
+		if c.Group != "" && !slices.Contains(predict.Names(), name) {
+			continue // of the connection
+		}
+		if c.Group != "" {
+			return nil, fail(exitUsage, fmt.Errorf("-X %s is not a setting of the connection to the group", pair), "--%s says what to judge", pair)
+		}
+		return nil, fail(exitUsage, fmt.Errorf("-X %s is for the connection to the cluster of --group, which is not given", pair),
 			"what is to be judged is a flag, --max.poll.interval.ms 30000, or in a file, -c FILE")
 	}
 	if c.Group != "" {
@@ -142,18 +150,21 @@ func (c *predictCmd) gather(ctx context.Context, t *terminal, s *predict.Setting
 		}
 	}
 	for _, file := range c.Config {
-		unused, err := readSettings(file, s)
+		more, unused, err := readSettings(file, s)
 		if err != nil {
 			return nil, err
 		}
+		assumed = append(assumed, more...)
 		if len(unused) > 0 {
 			t.say("%s: no part in a prediction: %s", file, strings.Join(unused, ", "))
 		}
 	}
 	if c.Environment {
-		if _, err := s.SetAll(environSettings(t.environ)); err != nil {
+		more, err := fromVariables(t.environ, s, c.Group == "" && len(c.Config) == 0)
+		if err != nil {
 			return nil, fail(exitUsage, fmt.Errorf("environment: %w", err), "leave --environment out to take nothing from it")
 		}
+		assumed = append(assumed, more...)
 	}
 	if c.Kind != "" {
 		if s.Kind, err = predict.ParseKind(c.Kind); err != nil {

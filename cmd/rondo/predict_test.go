@@ -53,11 +53,16 @@ func FuzzPredictConfig(f *testing.F) {
 	f.Add([]byte("a: &a [x, x]\nb: [*a, *a]\n---\n? {a: b}\n: 1\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		var s predict.Settings
-		if _, err := springYAML(data, &s); err != nil && err.Error() == "" {
+		if _, _, err := springYAML(data, &s); err != nil && err.Error() == "" {
 			t.Error("an error without words")
 		}
+		if variables, err := parseVariables(data); err == nil {
+			if _, err := fromVariables(variables, &s, true); err != nil && err.Error() == "" {
+				t.Error("an error without words")
+			}
+		}
 		if properties, err := parseProperties(data); err == nil {
-			if _, err := springOrPlain(properties, &s); err != nil && err.Error() == "" {
+			if _, _, err := springOrPlain(properties, &s); err != nil && err.Error() == "" {
 				t.Error("an error without words")
 			}
 		}
