@@ -3,6 +3,7 @@ package predict
 import (
 	"encoding/json"
 	"math"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -171,6 +172,27 @@ func TestJSON(t *testing.T) {
 		if _, ok := fields[name]; !ok {
 			t.Errorf("no %s in %s", name, text)
 		}
+	}
+	var schema struct {
+		Defs struct {
+			Report struct {
+				Required   []string       `json:"required"`
+				Properties map[string]any `json:"properties"`
+			} `json:"report"`
+		} `json:"$defs"`
+	}
+	if text, err := os.ReadFile("../docs/predict.schema.json"); err != nil {
+		t.Error(err)
+	} else if err := json.Unmarshal(text, &schema); err != nil {
+		t.Error(err)
+	}
+	for name := range fields {
+		if _, ok := schema.Defs.Report.Properties[name]; !ok || !slices.Contains(schema.Defs.Report.Required, name) {
+			t.Errorf("docs/predict.schema.json has no %s", name)
+		}
+	}
+	if n := len(schema.Defs.Report.Required); n != len(fields) {
+		t.Errorf("docs/predict.schema.json has %d fields, the JSON %d", n, len(fields))
 	}
 	if !strings.Contains(string(text), `"rule":"no-time-out","verdict":"unsafe","worst_ms":null`) {
 		t.Errorf("a call without a time-out: %s", text)
