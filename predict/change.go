@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"time"
 )
@@ -59,9 +60,10 @@ func (l *search) over() bool { return l.steps > maxSearch }
 // has not tried is in neither.
 func (l *search) changes(s Settings, now Judgement) (list []Change, idle []string) {
 	for _, k := range knobs(s) {
-		best := Change{Verdict: now.Verdict}
+		verdict := now.Verdict
 		passed := map[bool]float64{true: 1, false: 1} // how far up and down nothing better was found
-		var from, to float64
+		var found try
+		var from float64
 		for _, t := range k.tries {
 			if l.over() {
 				break
@@ -69,26 +71,20 @@ func (l *search) changes(s Settings, now Judgement) (list []Change, idle []strin
 			if t.settings.Check() != nil {
 				continue
 			}
-			if v := l.evaluate(t.settings); v < best.Verdict {
-				best = Change{k.name, k.from, t.text, v, cmp.Or(t.cost, k.cost), t.distance}
-				from, to = passed[t.factor > 1], t.factor
+			if v := l.evaluate(t.settings); v < verdict {
+				found, verdict, from = t, v, passed[t.factor > 1]
 				if v == Safe {
 					break
 				}
 			}
 			passed[t.factor > 1] = t.factor
 		}
-		if best.Knob != "" && k.at != nil {
-			l.nearer(&best, k, from, to)
-		}
 		switch {
-		case best.Knob == "" && l.over():
-			continue
-		case best.Knob == "":
+		case verdict < now.Verdict:
+			list = append(list, k.change(l.nearer(found, k, from, verdict), verdict))
+		case !l.over():
 			idle = append(idle, k.name)
-			continue
 		}
-		list = append(list, best)
 	}
 	sortChanges(list)
 	return list, idle
@@ -96,19 +92,104 @@ func (l *search) changes(s Settings, now Judgement) (list []Change, idle []strin
 
 // nearer looks between the last value that did not do and the one that did for
 // one that does and is nearer.
-func (l *search) nearer(best *Change, k knob, from, to float64) {
+func (l *search) nearer(found try, k knob, from float64, verdict Verdict) try {
 	for range 12 {
-		t, ok := k.at(math.Sqrt(from * to))
-		if !ok || l.over() || t.text == best.To || t.text == k.from {
-			return
+		if k.at == nil || l.over() {
+			break
 		}
-		if t.settings.Check() != nil || l.evaluate(t.settings) > best.Verdict {
+		t, ok := k.at(math.Sqrt(from * found.factor))
+		if !ok || t.text == found.text || t.text == k.from {
+			break
+		}
+		if t.settings.Check() != nil || l.evaluate(t.settings) > verdict {
 			from = t.factor
 			continue
 		}
-		to = t.factor
-		best.To, best.distance = t.text, t.distance
+		found = t
 	}
+	return found
+}
+
+// pairTries is how many values of a knob are tried with those of another.
+const pairTries = 8
+
+// pair finds two knobs that make settings safe together, for when none does
+// alone: the smallest of what a coarse look finds, and then of what lies nearer.
+func (l *search) pair(s Settings) []Change {
+	var a, b knob
+	var ta, tb try
+	var fromA, fromB float64
+	best := math.Inf(1)
+	first := knobs(s)
+	for i, ka := range first {
+		lastA := 1.0
+		for _, x := range coarse(ka.tries) {
+			for _, kb := range knobs(x.settings) {
+				if !slices.ContainsFunc(first[i+1:], func(k knob) bool { return k.name == kb.name }) {
+					continue
+				}
+				lastB := map[bool]float64{true: 1, false: 1}
+				for _, y := range coarse(kb.tries) {
+					if x.distance+y.distance >= best || l.over() {
+						break
+					}
+					if y.settings.Check() == nil && l.evaluate(y.settings) == Safe {
+						a, b, ta, tb, fromA, fromB, best = ka, kb, x, y, lastA, lastB[y.factor > 1], x.distance+y.distance
+						break
+					}
+					lastB[y.factor > 1] = y.factor
+				}
+			}
+			lastA = x.factor
+		}
+	}
+	if math.IsInf(best, 1) {
+		return nil
+	}
+	tb = l.nearer(tb, b, fromB, Safe)
+	if other, ok := same(knobs(s), b.name, tb); ok {
+		turned := knobs(other.settings)
+		if again, ok := same(turned, a.name, ta); ok && (fromA > 1) == (ta.factor > 1) {
+			k := turned[slices.IndexFunc(turned, func(k knob) bool { return k.name == a.name })]
+			ta = l.nearer(again, k, fromA, Safe)
+		}
+	}
+	return []Change{a.change(ta, Safe), b.change(tb, Safe)}
+}
+
+// same is the value of a try, of the knob of that name.
+func same(list []knob, name string, as try) (try, bool) {
+	for _, k := range list {
+		if k.name != name {
+			continue
+		}
+		if k.at != nil {
+			return k.at(as.factor)
+		}
+		for _, t := range k.tries {
+			if t.text == as.text {
+				return t, true
+			}
+		}
+	}
+	return try{}, false
+}
+
+// coarse is a few of many tries, the last among them.
+func coarse(tries []try) []try {
+	if len(tries) <= pairTries {
+		return tries
+	}
+	var few []try
+	for i := 1; i <= pairTries; i++ {
+		few = append(few, tries[i*len(tries)/pairTries-1])
+	}
+	return few
+}
+
+// change is a try as advice.
+func (k knob) change(t try, v Verdict) Change {
+	return Change{k.name, k.from, t.text, v, cmp.Or(t.cost, k.cost), t.distance}
 }
 
 // sortChanges puts what is safe first, then the smallest.

@@ -17,6 +17,7 @@ type Report struct {
 	Judgement
 	Settings Settings // complete, with defaults
 	Changes  []Change // what makes it better, the smallest first
+	Two      []Change // two that make it safe together, when none does alone
 	Idle     []string // knobs with which nothing gets better
 	Fastest  time.Duration
 	Assumed  []string // what was taken for granted because nothing was said about it
@@ -40,6 +41,9 @@ func Predict(s Settings) (*Report, error) {
 	if r.Verdict > Safe {
 		var l search
 		r.Changes, r.Idle = l.changes(s, r.Judgement)
+		if len(r.Changes) == 0 || r.Changes[0].Verdict > Safe {
+			r.Two = l.pair(s)
+		}
 		r.Fastest = l.fastest(s)
 		if l.over() {
 			r.Notes = append(r.Notes, "the search for what makes it better was ended early: these settings make long runs")
@@ -164,6 +168,7 @@ func (r *Report) MarshalJSON() ([]byte, error) {
 		Band     bool           `json:"band"`
 		Bounds   []bound        `json:"bounds"`
 		Changes  []Change       `json:"changes"`
+		Two      []Change       `json:"two_changes"`
 		Idle     []string       `json:"knobs_that_do_nothing"`
 		Fastest  int64          `json:"safe_call_ms"`
 		Example  *exampleJSON   `json:"counter_example"`
@@ -172,7 +177,7 @@ func (r *Report) MarshalJSON() ([]byte, error) {
 		Settings map[string]any `json:"settings"`
 		Rules    []Rule         `json:"rules"`
 	}{Schema, r.Verdict, r.Settings.Kind, r.Settings.Protocol, r.Round.Milliseconds(), r.Pass.Milliseconds(), r.MaxN, r.Band,
-		bounds, notNil(r.Changes), notNil(r.Idle), r.Fastest.Milliseconds(), r.exampleJSON(), notNil(r.Assumed), notNil(r.Notes), r.Settings.named(), rules})
+		bounds, notNil(r.Changes), notNil(r.Two), notNil(r.Idle), r.Fastest.Milliseconds(), r.exampleJSON(), notNil(r.Assumed), notNil(r.Notes), r.Settings.named(), rules})
 }
 
 type exampleJSON struct {

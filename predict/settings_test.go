@@ -1,6 +1,7 @@
 package predict
 
 import (
+	"cmp"
 	"encoding/json"
 	"math"
 	"os"
@@ -95,6 +96,8 @@ func TestChanges(t *testing.T) {
 		{Kind: Rondo, Latency: Always(time.Second), Call: Call{Timeout: 2 * time.Minute, Attempts: 3}},
 		{Tasks: 3, Queued: 20, Latency: Always(12 * time.Second), ExactlyOnce: true},
 		{Tasks: 6, Threads: 2, Latency: Always(time.Second)},
+		{Tasks: 3, Latency: Always(12 * time.Second), MaxPollInterval: 30 * time.Second},
+		{Kind: Sarama, Latency: Always(70 * time.Second), Call: Call{Timeout: 5 * time.Minute, Attempts: 3}},
 	} {
 		r, err := Predict(s)
 		if err != nil {
@@ -103,22 +106,45 @@ func TestChanges(t *testing.T) {
 		if r.Verdict != Unsafe || r.Example == "" || len(r.Changes) == 0 {
 			t.Errorf("%+v: %s, %d changes, shown by %q", s, r.Verdict, len(r.Changes), r.Shows)
 		}
+		if len(r.Changes) == 0 || r.Changes[0].Verdict > Safe {
+			two(t, s, r)
+		}
 		for _, c := range r.Changes {
 			if c.Verdict >= r.Verdict || c.Cost == "" || c.From == c.To {
 				t.Errorf("%+v: %v", s, c)
 			}
 			turned := s
-			name := map[string]string{"call time-out": "call.timeout", "call attempts": "call.attempts", "rebalance timeout": "rebalance.timeout.ms"}[c.Knob]
-			if name == "" {
-				name = c.Knob
-			}
-			if err := turned.Set(name, c.To); err != nil {
+			if err := turned.Set(knobName(c), c.To); err != nil {
 				t.Errorf("%v: %v", c, err)
 			} else if got := Evaluate(turned).Verdict; got != c.Verdict {
 				t.Errorf("%v: with it %s", c, got)
 			}
 		}
 	}
+}
+
+// two tries the two changes that are advised where one is not enough.
+func two(t *testing.T, s Settings, r *Report) {
+	t.Helper()
+	if len(r.Two) == 0 && s.ExactlyOnce {
+		return // three clocks, and it takes all
+	}
+	if len(r.Two) != 2 {
+		t.Errorf("%+v: no two changes, and no single one makes it safe", s)
+	}
+	for _, c := range r.Two {
+		if err := s.Set(knobName(c), c.To); err != nil {
+			t.Errorf("%v: %v", c, err)
+		}
+	}
+	if v := Evaluate(s).Verdict; v != Safe {
+		t.Errorf("%v: with them %s", r.Two, v)
+	}
+}
+
+// knobName is the setting of a change.
+func knobName(c Change) string {
+	return cmp.Or(map[string]string{"call time-out": "call.timeout", "call attempts": "call.attempts", "rebalance timeout": "rebalance.timeout.ms"}[c.Knob], c.Knob)
 }
 
 // TestSmallestChange wants the largest max.poll.records that is safe, also

@@ -56,6 +56,12 @@ func (r *Report) advice(b *strings.Builder) {
 			fmt.Fprintf(b, "  %-24s %s -> %s: %s; %s\n", c.Knob, c.From, c.To, c.Verdict, c.Cost)
 		}
 	}
+	if len(r.Two) > 0 {
+		b.WriteString("safe with two together:\n")
+		for _, c := range r.Two {
+			fmt.Fprintf(b, "  %-24s %s -> %s; %s\n", c.Knob, c.From, c.To, c.Cost)
+		}
+	}
 	if r.Fastest > 0 {
 		fmt.Fprintf(b, "safe as it is with calls of %s\n", short(r.Fastest))
 	}
