@@ -62,8 +62,8 @@ func (c *canvas) work(f *Facts) {
 	c.plot("v", saved, top)
 	c.y += curveHeight
 	c.axis(c.y)
-	c.text("s", marginLeft, c.y+14, "start", fmt.Sprintf("results %d (dashed), different records %d, committed %s (green)", int(n), len(seen), lastOf(saved)))
-	c.y += 16
+	c.text("s", marginLeft, c.y+17, "start", fmt.Sprintf("results %d (dashed), different records %d, committed %s (green)", int(n), len(seen), lastOf(saved)))
+	c.y += 26
 }
 
 // before is how many records were done before zero: those below the first
