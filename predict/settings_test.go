@@ -74,6 +74,15 @@ func TestSetZero(t *testing.T) {
 	}
 }
 
+// TestFasterIsFaster: where the time-outs are too long, it is no advice to be as
+// fast as now.
+func TestFasterIsFaster(t *testing.T) {
+	r, err := Predict(Settings{Kind: Rondo, Latency: Always(time.Second), Call: Call{Timeout: 2 * time.Minute, Attempts: 3}})
+	if err != nil || r.Verdict != Unsafe || r.Fastest != 0 {
+		t.Errorf("%v: safe with calls of %s", err, r.Fastest)
+	}
+}
+
 // TestAllRecords judges the max.poll.records of those who want no bound.
 func TestAllRecords(t *testing.T) {
 	s := Settings{Kind: JavaConsumer, Latency: Always(time.Second)}
