@@ -5,6 +5,8 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
+	"os"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -226,4 +228,31 @@ func work(ctx context.Context, client *kgo.Client) (done chan struct{}) {
 func cancelWork(client *kgo.Client) {
 	client.LeaveGroup()
 	client.Close()
+}
+
+// TestPredictDocs runs the predictions that the documents show, and wants every
+// line of theirs in the answer.
+func TestPredictDocs(t *testing.T) {
+	shown := regexp.MustCompile(`(?s)\n\$ (?:bin/)?rondo (predict [^\n]*)\n(.*?)\n` + "```")
+	for _, file := range []string{"../../README.md", "../../docs/predict.md"} {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := shown.FindAllStringSubmatch(string(text), -1)
+		if len(found) == 0 {
+			t.Errorf("%s: no example", file)
+		}
+		for _, m := range found {
+			var out, talk bytes.Buffer
+			if code := run(&terminal{in: strings.NewReader(""), out: &out, err: &talk}, strings.Fields(m[1])); code != 0 {
+				t.Errorf("%s: %s: exit %d: %s", file, m[1], code, talk.String())
+			}
+			for _, line := range strings.Split(m[2], "\n") {
+				if line != "..." && !strings.Contains(out.String(), line+"\n") {
+					t.Errorf("%s: rondo %s does not answer\n%s", file, m[1], line)
+				}
+			}
+		}
+	}
 }

@@ -2,8 +2,10 @@ package lab
 
 import (
 	"math"
+	"os"
 	"regexp"
 	"strconv"
+	"strings"
 	"testing"
 )
 
@@ -81,5 +83,28 @@ func TestLabelsApart(t *testing.T) {
 	}
 	if len(drawn) < 5 {
 		t.Errorf("%d values of N", len(drawn))
+	}
+}
+
+// TestFindings holds the numbers of a drawn prediction that docs/findings.md
+// gives against those that are drawn.
+func TestFindings(t *testing.T) {
+	text, err := os.ReadFile("../../docs/findings.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	row := regexp.MustCompile(`removed by the session clock +\S+ +(\d+ \(\d+ to \d+\))`)
+	var drawn []string
+	for _, name := range []string{"heartbeat-2000", "heartbeat-3000", "heartbeat-5999"} {
+		found, err := Find(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m := row.FindStringSubmatch(Compare(found[0], Predictions(found[0], 1)...).Text()); m != nil {
+			drawn = append(drawn, m[1])
+		}
+	}
+	if want := "predicted " + strings.Join(drawn, ", "); len(drawn) != 3 || !strings.Contains(string(text), want) {
+		t.Errorf("docs/findings.md does not say %q", want)
 	}
 }
