@@ -75,6 +75,9 @@ func findScenarios(names []string) ([]*lab.Scenario, error) {
 	if u, ok := errors.AsType[*lab.UnknownError](err); ok {
 		return nil, fail(exitNotFound, err, "%s", u.Hint())
 	}
+	if w, ok := errors.AsType[*lab.TwiceError](err); ok {
+		return nil, fail(exitUsage, err, "%s", w.Hint())
+	}
 	if f, ok := errors.AsType[*lab.FormatError](err); ok {
 		return nil, fail(exitUsage, err, "%s", f.Hint())
 	}

@@ -55,6 +55,19 @@ func (e *UnknownError) Hint() string {
 	return fmt.Sprintf("did you mean %s? rondo lab list shows all; a file is given with its ending, as in ./mine.txt", e.Near)
 }
 
+// TwiceError is a name that two different scenarios have: their results would be
+// kept in one place.
+type TwiceError struct{ Name string }
+
+func (e *TwiceError) Error() string {
+	return fmt.Sprintf("two different scenarios are called %s", e.Name)
+}
+
+// Hint says what to do.
+func (e *TwiceError) Hint() string {
+	return "a file's name is its scenario's: rename one, or run them apart with a --dir each"
+}
+
 // Find answers the scenarios of names: one of the binary, a file (anything with
 // a slash or an ending), a prefix that ends with *, or a group: first,
 // unmeasured, second, ci, all.
@@ -64,19 +77,24 @@ func Find(names ...string) ([]*Scenario, error) {
 		return nil, err
 	}
 	var out []*Scenario
-	seen := map[string]bool{}
-	add := func(s *Scenario) {
-		if !seen[s.Name] {
-			seen[s.Name] = true
+	seen := map[string]*Scenario{}
+	add := func(s *Scenario) error {
+		if before := seen[s.Name]; before != nil && !bytes.Equal(before.Source, s.Source) {
+			return &TwiceError{s.Name}
+		} else if before == nil {
+			seen[s.Name] = s
 			out = append(out, s)
 		}
+		return nil
 	}
 	for _, name := range names {
 		found := false
 		for _, s := range all {
 			if s.is(name) {
 				found = true
-				add(s)
+				if err := add(s); err != nil {
+					return nil, err
+				}
 			}
 		}
 		if !found && strings.ContainsAny(name, "/\\.") {
@@ -84,7 +102,9 @@ func Find(names ...string) ([]*Scenario, error) {
 			if err != nil {
 				return nil, err
 			}
-			add(s)
+			if err := add(s); err != nil {
+				return nil, err
+			}
 			continue
 		}
 		if !found {
