@@ -3,6 +3,7 @@ package predict
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/rondo-streams/rondo/internal/sim"
@@ -50,6 +51,9 @@ func Predict(s Settings) (*Report, error) {
 		}
 	}
 	r.note()
+	if list := s.withoutPart(); len(list) > 0 {
+		r.Notes = append(r.Notes, fmt.Sprintf("set, and without a part in this: %s", strings.Join(list, ", ")))
+	}
 	return r, nil
 }
 
@@ -70,6 +74,27 @@ func (r *Report) assume(s Settings) {
 	say(s.CommitInterval == 0 && d.Kind == KafkaStreams, "commit.interval.ms=%d, the default", d.CommitInterval.Milliseconds())
 	say(s.Call.Timeout == 0, "every call returns: nothing was said about its time-out")
 	say(s.Overhead == 0, "%s of a record beside its call", d.Overhead)
+}
+
+// withoutPart are the settings that were given and that no rule for this client
+// looks at.
+func (s *Settings) withoutPart() []string {
+	var list []string
+	say := func(ignored bool, name string) {
+		if ignored {
+			list = append(list, name)
+		}
+	}
+	streams, rondo := s.Kind == KafkaStreams, s.Kind == Rondo
+	say(s.N > 0 && !streams, "n")
+	say(s.HandOver > 0 && !streams, "hand-over")
+	say(s.BufferedRecords > 0 && !streams, "buffered.records.per.partition")
+	say(s.MaxPollRecords > 0 && rondo, "max.poll.records")
+	say(s.Queued > 0 && rondo, "queued")
+	say(s.Arrival > 0 && rondo, "arrival")
+	say(s.Drain > 0 && !rondo, "drain.timeout.ms")
+	say(s.TransactionTimeout > 0 && !s.ExactlyOnce, "transaction.timeout.ms")
+	return list
 }
 
 // note says what the rules do not.
