@@ -30,7 +30,7 @@ func (c *client) consumerBeat(groupID, memberID string, epoch int32) time.Durati
 func TestIntervalsOfAllGroups(t *testing.T) {
 	for _, test := range []struct {
 		set  string
-		last time.Duration // what the last of 700 hears at least
+		last time.Duration // what the last of 950 hears at least
 	}{
 		{"", 501 * time.Millisecond},
 		{"6000", 6 * time.Second},
@@ -43,7 +43,7 @@ func TestIntervalsOfAllGroups(t *testing.T) {
 			})
 			c := dialClient(t, b)
 			c.awaitCoordinator()
-			for i := range 700 { // each the only one of its group
+			for i := range 950 { // each the only one of its group
 				c.consumerBeat(fmt.Sprintf("g%d", i), "m", 0)
 			}
 			waitFor(t, fmt.Sprintf("an interval of %s", test.last), func() bool {

@@ -13,7 +13,7 @@ import "time"
 // send a bounded number of heartbeats a second, and none comes later than
 // Kafka's clients do. Where it is set it is what was set.
 const (
-	calmShare  = 800 * time.Microsecond // a member, while nothing moves: 1,250 heartbeats a second
+	calmShare  = 600 * time.Microsecond // a member, while nothing moves: 1,667 heartbeats a second
 	calmLeast  = 500 * time.Millisecond
 	calmMost   = 5 * time.Second
 	hurryShare = 250 * time.Microsecond // a member, while something moves: 4,000 a second
