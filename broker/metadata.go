@@ -29,6 +29,10 @@ type metadata struct {
 	quit    chan struct{}
 	ended   chan struct{}
 
+	// Of the goroutine.
+	left  []journal.ID     // partitions of no topic that could not be removed
+	retry <-chan time.Time // when to try again; nil when none is left
+
 	mu       sync.Mutex
 	creating map[string]bool // topics whose creation was asked for without waiting
 }
@@ -326,6 +330,8 @@ func (m *metadata) run() {
 		select {
 		case change := <-m.changes:
 			change()
+		case <-m.retry:
+			m.removeLeft()
 		case <-m.quit:
 			return
 		}

@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/rondo-streams/rondo/cause"
 	"github.com/rondo-streams/rondo/internal/journal"
@@ -211,13 +213,34 @@ func (m *metadata) createPartitions(t *topic, from, to int) ([]*partition, error
 	return partitions, nil
 }
 
-// removePartitions drops data. What cannot be dropped now is dropped at the
-// next start, for no topic names it.
+// removeAgain is how soon partitions that could not be removed are tried again.
+const removeAgain = 5 * time.Second
+
+// removePartitions drops data. What cannot be dropped now is tried again until the
+// broker ends, and at the next start, for no topic names it: it takes space, and a
+// partition of the same topic and number cannot be made while it is there.
 func (m *metadata) removePartitions(partitions []*partition) {
 	for _, p := range partitions {
-		if err := m.b.journal.Remove(p.log.ID()); err != nil {
-			m.b.log.Error("remove a partition", "partition", p.index, "cause", err)
+		m.left = append(m.left, p.log.ID())
+	}
+	m.removeLeft()
+}
+
+// removeLeft removes the partitions that no topic names.
+func (m *metadata) removeLeft() {
+	m.retry = nil
+	var failed error
+	m.left = slices.DeleteFunc(m.left, func(id journal.ID) bool {
+		err := m.b.journal.Remove(id)
+		if err == nil || errors.Is(err, journal.ErrUnknown) {
+			return true
 		}
+		failed = err
+		return false
+	})
+	if failed != nil {
+		m.b.log.Error("remove partitions of no topic, trying again", "partitions", len(m.left), "cause", failed)
+		m.retry = time.After(removeAgain)
 	}
 }
 
@@ -236,6 +259,7 @@ func (m *metadata) deleteTopic(t *topic) error {
 
 // growTopic adds partitions.
 func (m *metadata) growTopic(t *topic, to int, places map[int32]place) error {
+	m.removeLeft() // what an earlier attempt has left would be in the way
 	added, err := m.createPartitions(t, len(t.partitions), to)
 	if err != nil {
 		return err
