@@ -24,10 +24,12 @@ func (b *Broker) handleOffsetCommit(rq *request) {
 		}
 		row := &resp.Topics[i]
 		row.Topic, row.TopicID = t.Topic, t.TopicID
-		there := kmsg.OffsetCommitRequestTopic{TopicID: t.TopicID}
+		there := kmsg.OffsetCommitRequestTopic{}
 		for _, p := range t.Partitions {
 			if known.partition(p.Partition) != nil {
-				there.Topic = known.name
+				// With its id, whatever the version: the offset is of this topic
+				// and not of another that gets its name later.
+				there.Topic, there.TopicID = known.name, known.id
 				there.Partitions = append(there.Partitions, p)
 				continue
 			}

@@ -46,10 +46,7 @@ func (c *commit) codes(code int16) [][]int16 {
 func (s *Shard) offsetCommit(rq Request, req *kmsg.OffsetCommitRequest) {
 	topics := make([]commitTopic, len(req.Topics))
 	for i, t := range req.Topics {
-		topics[i] = commitTopic{name: t.Topic, partitions: make([]commitPartition, len(t.Partitions))}
-		if req.Version >= 10 { // the shell has put the name beside the id
-			topics[i].id = t.TopicID
-		}
+		topics[i] = commitTopic{name: t.Topic, id: t.TopicID, partitions: make([]commitPartition, len(t.Partitions))}
 		for j, p := range t.Partitions {
 			topics[i].partitions[j] = commitPartition{p.Partition, p.Offset, p.LeaderEpoch, p.Metadata}
 		}

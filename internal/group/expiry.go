@@ -2,6 +2,7 @@ package group
 
 import (
 	"slices"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -12,29 +13,42 @@ import (
 // offsets still answers heartbeats in between, and batches stay small.
 const sweepBatch = 2000
 
-// sweep is the look for expired offsets, every offsets.retention.check.interval.ms.
+// eraseAgain is how soon the offsets of topics that are gone are removed once more
+// after that has failed.
+const eraseAgain = 5 * time.Second
+
+// sweep is a look at all groups: for expired offsets, every
+// offsets.retention.check.interval.ms, and for those of topics that are gone.
 type sweep struct {
 	alarm alarm
 	left  []string // groups still to be looked at
 }
 
 func (s *Shard) startSweep() {
-	if len(s.sweep.left) == 0 {
+	if s.through(&s.sweep, s.expire) {
+		s.alarms.set(&s.sweep.alarm, s.now.Add(s.cfg.RetentionCheck))
+	}
+}
+
+// through looks at the groups that are left of the last Step, or at all, until
+// enough has been written. It reports whether that was the last of them.
+func (s *Shard) through(w *sweep, look func(*group)) bool {
+	if len(w.left) == 0 {
 		for _, g := range s.sorted() {
-			s.sweep.left = append(s.sweep.left, g.id)
+			w.left = append(w.left, g.id)
 		}
 	}
-	for len(s.sweep.left) > 0 && len(s.out.Records) < sweepBatch {
-		if g := s.groups[s.sweep.left[0]]; g != nil {
-			s.expire(g)
+	for len(w.left) > 0 && len(s.out.Records) < sweepBatch {
+		if g := s.groups[w.left[0]]; g != nil {
+			look(g)
 		}
-		s.sweep.left = s.sweep.left[1:]
+		w.left = w.left[1:]
 	}
-	if len(s.sweep.left) > 0 {
-		s.alarms.set(&s.sweep.alarm, s.now)
-		return
+	if len(w.left) > 0 {
+		s.alarms.set(&w.alarm, s.now)
+		return false
 	}
-	s.alarms.set(&s.sweep.alarm, s.now.Add(s.cfg.RetentionCheck))
+	return true
 }
 
 // expire removes the offsets of a group whose time is over, and the group when
@@ -130,6 +144,7 @@ func (s *Shard) topicsDeleted(topics []string) {
 		s.gone = append(s.gone, topics...)
 		return
 	}
+	before := len(s.out.Records)
 	for _, g := range s.sorted() {
 		for _, tp := range g.offsets.all() {
 			if slices.Contains(topics, tp.topic) {
@@ -137,4 +152,41 @@ func (s *Shard) topicsDeleted(topics []string) {
 			}
 		}
 	}
+	if len(s.out.Records) > before {
+		s.orAgain()
+	}
+}
+
+// startCleaning removes the offsets of topics that are gone which topicsDeleted has
+// left: the tombstones did not get into the log before the broker ended, or not at
+// all, or the commit came at the moment of the deletion. Nobody would remove them
+// later, and a topic of the same name would begin with them.
+func (s *Shard) startCleaning() { s.through(&s.cleaning, s.clean) }
+
+func (s *Shard) clean(g *group) {
+	before := len(s.out.Records)
+	for _, tp := range g.offsets.all() {
+		o, committed := g.offsets.get(tp)
+		if committed && !g.offsets.busy(tp) && (s.topics.byName[tp.topic] == nil || s.replaced(tp, o)) {
+			s.erase(g, tp)
+		}
+	}
+	if len(s.out.Records) > before {
+		s.orAgain()
+	}
+}
+
+// orAgain starts the cleaning, should the tombstones of this Step be lost.
+func (s *Shard) orAgain() {
+	s.log(func(code int16) {
+		if code != 0 {
+			s.alarms.set(&s.cleaning.alarm, s.now.Add(eraseAgain))
+		}
+	})
+}
+
+// replaced says that an offset is one of an earlier topic of the same name.
+func (s *Shard) replaced(tp partition, o offset) bool {
+	t := s.topics.byName[tp.topic]
+	return t != nil && o.topicID != [16]byte{} && t.ID != o.topicID
 }

@@ -59,7 +59,7 @@ func (s *Shard) fetch(req *kmsg.OffsetFetchRequestGroup, stable bool) kmsg.Offse
 		tp := partition{topic, index}
 		if stable && os.pending[tp] > 0 {
 			p.ErrorCode = kerr.UnstableOffsetCommit.Code
-		} else if o, ok := os.get(tp); ok {
+		} else if o, ok := os.get(tp); ok && !s.replaced(tp, o) {
 			p.Offset, p.LeaderEpoch, p.Metadata = o.at, o.epoch, kmsg.StringPtr(o.metadata)
 		}
 		return p

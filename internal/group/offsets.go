@@ -23,7 +23,7 @@ type offset struct {
 	metadata    string
 	committedMs int64
 	expiresMs   int64    // -1: the broker's retention applies
-	topicID     [16]byte // zero: the commit named the topic by name
+	topicID     [16]byte // zero: nobody knows, as in what Kafka or an older version wrote
 	position    int64    // of its record, to tell which of two is the newer one
 }
 

@@ -164,8 +164,10 @@ type Shard struct {
 	leaving map[string]*group // deleted, but the tombstones are not durable yet: reads still see them
 	alarms  alarms
 	sweep   sweep
-	txns    map[int64]*txn
-	gone    []string // topics deleted while the shard was loading
+	// cleaning is under way or due when offsets of topics that are gone may be left.
+	cleaning sweep
+	txns     map[int64]*txn
+	gone     []string // topics deleted while the shard was loading
 
 	crowd     int       // members of the newer protocols
 	counted   time.Time // when they were
@@ -200,6 +202,7 @@ func New(cfg Config, rng *rand.Rand) *Shard {
 		txns:    map[int64]*txn{},
 	}
 	s.sweep.alarm.ring = s.startSweep
+	s.cleaning.alarm.ring = s.startCleaning
 	return s
 }
 
@@ -263,6 +266,9 @@ func (s *Shard) loaded() {
 	}
 	s.topicsDeleted(s.gone)
 	s.gone = nil
+	if s.topics.version >= 0 {
+		s.alarms.set(&s.cleaning.alarm, s.now)
+	}
 	s.alarms.set(&s.sweep.alarm, s.now.Add(s.cfg.RetentionCheck))
 }
 
