@@ -24,6 +24,10 @@ const (
 	batchLimit = 1 << 20
 	// afterPanic is how long a shard rests before its next life.
 	afterPanic = time.Second
+	// loadAgain is how long a shard that cannot read its log rests before it tries
+	// again, at first; it doubles up to loadAgainMax.
+	loadAgain    = time.Second
+	loadAgainMax = 10 * time.Second
 )
 
 // shard is the coordinator of one partition of __consumer_offsets: a goroutine
@@ -50,6 +54,7 @@ type shard struct {
 	flight []group.Output // in the append under way
 	flying bool           // an append is under way, of this life or the one before
 	crowd  int            // members that the other shards know of
+	rest   time.Duration  // before the next attempt at reading the log; 0: it was read
 }
 
 // letter is what the outside sends to a shard: an input, or a question with
@@ -120,10 +125,16 @@ func (s *shard) live() (wanted bool) {
 		return true // half of the log is nothing to act on
 	} else if err != nil {
 		// Without its whole log the shard must not promise anything.
-		s.c.b.log.Error("group coordinator cannot read its log and refuses its groups", "partition", s.index, "cause", err)
+		s.rest = min(max(2*s.rest, loadAgain), loadAgainMax)
+		s.c.b.log.Error("group coordinator cannot read its log, refuses its groups and tries again", "partition", s.index, "in", s.rest, "cause", err)
 		s.step(group.Unload{})
 	} else {
+		s.rest = 0
 		s.step(group.Loaded{})
+	}
+	var again <-chan time.Time // a new life, which reads the log
+	if s.rest > 0 {
+		again = time.After(s.rest)
 	}
 	s.deliver()
 	timer := time.NewTimer(time.Hour)
@@ -138,6 +149,8 @@ func (s *shard) live() (wanted bool) {
 		case <-s.mail.ready:
 			s.deliver()
 		case <-timer.C:
+		case <-again:
+			return false
 		case <-s.quit:
 			s.step(group.Unload{})
 			return true

@@ -433,18 +433,23 @@ func (w *world) move() {
 			code = 0
 		}
 	} else {
-		req := kmsg.NewPtrAlterPartitionAssignmentsRequest()
-		req.Topics = []kmsg.AlterPartitionAssignmentsRequestTopic{{
-			Topic: topic, Partitions: []kmsg.AlterPartitionAssignmentsRequestTopicPartition{{Partition: n, Replicas: []int32{1 + w.rng.Int32N(int32(w.n))}}},
-		}}
-		var resp *kmsg.AlterPartitionAssignmentsResponse
-		if resp, err = ask[*kmsg.AlterPartitionAssignmentsResponse](w.any(), req, 0); err == nil {
-			code = resp.Topics[0].Partitions[0].ErrorCode
-		}
+		code, err = w.tryReassign(topic, n, 1+w.rng.Int32N(int32(w.n)))
 	}
 	if o := w.outcome(fmt.Sprintf("move %s-%d", topic, n), err, code); o == refused && w.healthy() && w.b.catalog().topic(topic) != nil {
 		w.errorf("move %s-%d: %s", topic, n, errorName(code))
 	}
+}
+
+func (w *world) tryReassign(topic string, n, to int32) (int16, error) {
+	req := kmsg.NewPtrAlterPartitionAssignmentsRequest()
+	req.Topics = []kmsg.AlterPartitionAssignmentsRequestTopic{{
+		Topic: topic, Partitions: []kmsg.AlterPartitionAssignmentsRequestTopicPartition{{Partition: n, Replicas: []int32{to}}},
+	}}
+	resp, err := ask[*kmsg.AlterPartitionAssignmentsResponse](w.any(), req, 0)
+	if err != nil {
+		return 0, err
+	}
+	return resp.Topics[0].Partitions[0].ErrorCode, nil
 }
 
 func (w *world) records() []worldRecord {

@@ -454,6 +454,7 @@ func (w *world) everythingWorks() {
 		}
 		t.parts = append(t.parts, newWorldPart())
 	}
+	w.ghosts = nil
 	for g := range 6 {
 		group := fmt.Sprint("probe", g) // of every coordinator
 		w.serial++

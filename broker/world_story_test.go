@@ -11,17 +11,18 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/rondo-streams/rondo/internal/group"
 	"github.com/rondo-streams/rondo/internal/journal"
 	"github.com/rondo-streams/rondo/internal/memnet"
 )
 
 // What random worlds have found, one story each.
 
-// tell plays a story in a world of one broker.
+// tell plays a story in a world of three brokers.
 func tell(t *testing.T, story func(t *testing.T, w *world)) {
 	memnet.Bubble(t, func(t *testing.T) {
 		w := newWorld(t, 1, false)
-		w.n = 1
+		w.n = 3
 		w.start()
 		story(t, w)
 		for _, c := range w.calls {
@@ -31,6 +32,17 @@ func tell(t *testing.T, story func(t *testing.T, w *world)) {
 			t.Error(err)
 		}
 	})
+}
+
+// restart ends the process and starts the next one.
+func (w *world) restart() {
+	for _, c := range w.calls {
+		c.hangUp()
+	}
+	w.fs.Kill()
+	w.b.Close() //nolint:errcheck // its files are gone
+	w.fs.Start()
+	w.start()
 }
 
 // breakWhen makes every change of the disk fail while it holds.
@@ -122,14 +134,9 @@ func TestOffsetsGoWithTheirTopic(t *testing.T) {
 				t.Fatal(errorName(code))
 			}
 			time.Sleep(time.Millisecond) // the coordinator has tried
-			if killed {
-				w.fs.Kill()
-				w.b.Close() //nolint:errcheck // its files are gone
-				w.fs.Start()
-			}
 			broken.Store(false)
 			if killed {
-				w.start()
+				w.restart()
 			}
 			delete(w.topics, "t")
 			w.await("create", func() error { return w.refusal(w.create("t", 1, nil)) })
@@ -147,4 +154,38 @@ func TestOffsetsGoWithTheirTopic(t *testing.T) {
 			}
 		})
 	}
+}
+
+// The disk cannot be read while a coordinator loads its log: it is read again, and
+// the groups are not refused until the broker is started again.
+func TestCoordinatorLoadsAgain(t *testing.T) {
+	tell(t, func(t *testing.T, w *world) {
+		var broken atomic.Bool
+		w.create("t", 1, nil)
+		at := worldOffset{"g", "t", 0}
+		w.await("commit", func() error { return w.commitAt(at, 7) })
+		w.restart()
+		w.fs.Before = func(op journal.Op) error {
+			if op.Name == "read" && broken.Load() {
+				return syscall.EIO
+			}
+			return nil
+		}
+		broken.Store(true)
+		n := group.PartitionFor("g", 5)
+		for to := range int32(3) {
+			if code, err := w.tryReassign(offsetsTopicName, n, to+1); code != 0 || err != nil {
+				t.Fatal(errorName(code), err)
+			}
+		}
+		time.Sleep(time.Second)
+		if _, err := w.fetchOffsets("g"); err == nil {
+			t.Fatal("the log was not read again after the move")
+		}
+		broken.Store(false)
+		w.settle()
+		if has, err := w.fetchOffsets("g"); err != nil || has[at] != 7 {
+			t.Errorf("on a disk that is well: %v %v", has, err)
+		}
+	})
 }
