@@ -3,6 +3,7 @@ package broker
 import (
 	"fmt"
 	"sync/atomic"
+	"time"
 
 	"github.com/rondo-streams/rondo/cause"
 	"github.com/rondo-streams/rondo/internal/group"
@@ -15,23 +16,27 @@ const (
 	eventsQueue = 4096
 	// eventsBatch is how many go into one batch.
 	eventsBatch = 256
+	// eventsAgain is how soon what could not be written is tried again.
+	eventsAgain = time.Second
 )
 
 // eventsTopic writes the events of the groups to cause.HistoryTopic, where
 // every client can read them. That an event has begun, and its cause, is appended
 // with the generation that it makes, so that no client ever sees a generation
 // without a cause in the history. How it ended a coordinator hands in and goes on:
-// it waits neither for the writer nor for the disk. What does not fit into the
-// queue is counted and left out of the history; it is in the log all the same.
+// it waits neither for the writer nor for the disk. What cannot be written waits
+// until the disk is well. What does not fit into the queue meanwhile is counted and
+// left out of the history; it is in the log all the same.
 type eventsTopic struct {
 	b     *Broker
 	queue chan *cause.Event
+	quit  chan struct{} // closed: nothing is tried again
 	ended chan struct{}
 	lost  atomic.Int64
 }
 
 func newEventsTopic(b *Broker) *eventsTopic {
-	e := &eventsTopic{b: b, queue: make(chan *cause.Event, eventsQueue), ended: make(chan struct{})}
+	e := &eventsTopic{b: b, queue: make(chan *cause.Event, eventsQueue), quit: make(chan struct{}), ended: make(chan struct{})}
 	go e.run()
 	return e
 }
@@ -89,6 +94,7 @@ func (e *eventsTopic) written(r journal.Result) {
 // close writes what waits. Nothing may be handed in afterwards; the metadata
 // and the journal must still be open.
 func (e *eventsTopic) close() {
+	close(e.quit)
 	close(e.queue)
 	<-e.ended
 }
@@ -107,8 +113,25 @@ func (e *eventsTopic) run() {
 				more = false
 			}
 		}
-		if err := e.write(records); err != nil {
+		e.persist(records)
+	}
+}
+
+// persist writes records, again and again if it must, until the broker closes.
+func (e *eventsTopic) persist(records []wire.Record) {
+	for first := true; ; first = false {
+		err := e.write(records)
+		if err == nil {
+			return
+		}
+		if first {
+			e.b.log.Error("group events are not in the history yet, trying again", "topic", cause.HistoryTopic, "events", len(records), "cause", err)
+		}
+		select {
+		case <-time.After(eventsAgain):
+		case <-e.quit:
 			e.b.log.Error("group events are not in the history", "topic", cause.HistoryTopic, "events", len(records), "cause", err)
+			return
 		}
 	}
 }

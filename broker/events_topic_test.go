@@ -86,7 +86,7 @@ func TestEventsAreATopic(t *testing.T) {
 // A coordinator never waits for the writer of events.
 func TestEventsNeverBlock(t *testing.T) {
 	b := startBroker(t)
-	e := &eventsTopic{b: b, queue: make(chan *cause.Event, 1), ended: make(chan struct{})}
+	e := &eventsTopic{b: b, queue: make(chan *cause.Event, 1), quit: make(chan struct{}), ended: make(chan struct{})}
 	for range 3 {
 		e.put(cause.Event{Group: "g", Cause: cause.PollClock})
 	}

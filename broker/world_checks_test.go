@@ -518,7 +518,8 @@ func (w *world) checkHistory() {
 	}
 	for _, bot := range w.bots {
 		for g := range bot.told() {
-			if counts[g] != 1 {
+			// A classic generation that could not be stored may come again, as in Kafka.
+			if counts[g] != 1 && (g.group != "classic" || counts[g] == 0) {
 				w.errorf("generation %d of %s has %d causes in the history", g.number, g.group, counts[g])
 			}
 		}

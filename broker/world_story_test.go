@@ -11,6 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/rondo-streams/rondo/cause"
 	"github.com/rondo-streams/rondo/internal/group"
 	"github.com/rondo-streams/rondo/internal/journal"
 	"github.com/rondo-streams/rondo/internal/memnet"
@@ -186,6 +187,24 @@ func TestCoordinatorLoadsAgain(t *testing.T) {
 		w.settle()
 		if has, err := w.fetchOffsets("g"); err != nil || has[at] != 7 {
 			t.Errorf("on a disk that is well: %v %v", has, err)
+		}
+	})
+}
+
+// The history cannot be written, for its topic cannot be made: the causes are in it
+// when the disk is well.
+func TestHistoryIsWrittenLater(t *testing.T) {
+	tell(t, func(t *testing.T, w *world) {
+		var broken atomic.Bool
+		w.create("t", 1, nil)
+		w.breakWhen(func() bool { return broken.Load() })
+		broken.Store(true)
+		w.b.groups.told.put(cause.Event{Group: "g", From: 0, To: 1, Cause: cause.PollClock, At: time.Now()})
+		time.Sleep(time.Second)
+		broken.Store(false)
+		w.settle()
+		if got := history(t, w.b); len(got) != 1 || got[0].To != 1 {
+			t.Errorf("history %v", got)
 		}
 	})
 }
