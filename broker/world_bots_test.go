@@ -34,6 +34,8 @@ type worldBot struct {
 	steady     bool  // in the group, and nothing is going on
 	owns       map[string][]int32
 	heard      map[worldGeneration]bool
+	doubt      bool // it has left, or has it not
+	full       bool // an answer is missing: all is said again, and all is answered
 	committed  int64
 	tried      int64
 	lastTalk   time.Time
@@ -157,7 +159,7 @@ func (bot *worldBot) forgotten(code int16) {
 	bot.w.logf("%s %d is forgotten: %s", bot.kind, bot.n, errorName(code))
 	bot.mu.Lock()
 	since := time.Since(bot.lastTalk)
-	steady := bot.steady
+	steady := bot.steady && !bot.doubt
 	bot.mu.Unlock()
 	if steady && since < 6*time.Second && !bot.w.disk.dead.Load() && bot.kind != "classic" {
 		bot.w.errorf("%s %d is forgotten %s after it was well: %s", bot.kind, bot.n, since, errorName(code))
@@ -267,19 +269,22 @@ func (bot *worldBot) consumer() {
 	req.Group, req.MemberID, req.MemberEpoch, req.RebalanceTimeoutMillis = bot.kind, bot.member, bot.generation, -1
 	leaving := bot.generation > 0 && bot.leaves()
 	if leaving {
-		req.MemberEpoch = -1
+		req.MemberEpoch, bot.doubt = -1, true
 	}
 	if bot.generation == 0 {
 		req.RebalanceTimeoutMillis, req.SubscribedTopicNames, req.Topics = 8_000, []string{keptTopic, "t0"}, []kmsg.ConsumerGroupHeartbeatRequestTopic{}
-		bot.owns = nil
+		bot.owns, bot.doubt = nil, false
 	} else {
 		req.Topics = []kmsg.ConsumerGroupHeartbeatRequestTopic{}
 		for id, parts := range bot.owns {
 			req.Topics = append(req.Topics, kmsg.ConsumerGroupHeartbeatRequestTopic{TopicID: [16]byte([]byte(id)), Partitions: parts})
 		}
 	}
+	if bot.full && !leaving {
+		req.RebalanceTimeoutMillis, req.SubscribedTopicNames = 8_000, []string{keptTopic, "t0"}
+	}
 	resp, err := ask[*kmsg.ConsumerGroupHeartbeatResponse](bot.c, req, 0)
-	if err != nil {
+	if bot.full = err != nil || resp.ErrorCode != 0; err != nil {
 		return
 	}
 	bot.w.logf("consumer %d at %d: %s epoch %d", bot.n, req.MemberEpoch, errorName(resp.ErrorCode), resp.MemberEpoch)
@@ -321,7 +326,7 @@ func (bot *worldBot) streams() {
 	req.Group, req.MemberID, req.MemberEpoch, req.RebalanceTimeoutMillis = bot.kind, bot.member, bot.generation, -1
 	leaving := bot.generation > 0 && bot.leaves()
 	if leaving {
-		req.MemberEpoch = -1
+		req.MemberEpoch, bot.doubt = -1, true
 	}
 	if bot.generation == 0 {
 		sub := kmsg.NewStreamsGroupHeartbeatRequestTopologySubtopology()
@@ -331,15 +336,18 @@ func (bot *worldBot) streams() {
 		topology.Subtopologies = append(topology.Subtopologies, sub)
 		req.Topology, req.ProcessID, req.RebalanceTimeoutMillis = &topology, kmsg.StringPtr(fmt.Sprint("p", bot.n)), 8_000
 		req.ActiveTasks, req.StandbyTasks, req.WarmupTasks = []kmsg.TaskIDs{}, []kmsg.TaskIDs{}, []kmsg.TaskIDs{}
-		bot.owns = nil
+		bot.owns, bot.doubt = nil, false
 	} else {
 		req.ActiveTasks, req.StandbyTasks, req.WarmupTasks = []kmsg.TaskIDs{}, []kmsg.TaskIDs{}, []kmsg.TaskIDs{}
 		for sub, parts := range bot.owns {
 			req.ActiveTasks = append(req.ActiveTasks, kmsg.TaskIDs{SubtopologyID: sub, Partitions: parts})
 		}
 	}
+	if bot.full && !leaving {
+		req.RebalanceTimeoutMillis, req.ProcessID = 8_000, kmsg.StringPtr(fmt.Sprint("p", bot.n))
+	}
 	resp, err := ask[*kmsg.StreamsGroupHeartbeatResponse](bot.c, req, 0)
-	if err != nil {
+	if bot.full = err != nil || resp.ErrorCode != 0; err != nil {
 		return
 	}
 	bot.w.logf("streams %d at %d: %s epoch %d", bot.n, req.MemberEpoch, errorName(resp.ErrorCode), resp.MemberEpoch)
