@@ -50,7 +50,7 @@ func (w *world) startBots() {
 		}
 		return nil
 	})
-	for _, kind := range []string{"classic", "consumer", "streams"} {
+	for _, kind := range []string{"classic", "consumer", "streams", "watcher"} {
 		for n := range 2 {
 			bot := &worldBot{
 				w: w, kind: kind, n: n, c: &caller{w: w, name: fmt.Sprint(kind, n)}, rng: rand.New(rand.NewPCG(w.rng.Uint64(), 1)),
@@ -115,6 +115,10 @@ func (bot *worldBot) run() {
 
 // turn is one thing that a member does.
 func (bot *worldBot) turn() {
+	if bot.kind == "watcher" {
+		bot.watch()
+		return
+	}
 	if node := bot.w.coordinatorOf(bot.c, bot.kind); node != bot.c.node {
 		bot.c.hangUp()
 		bot.c.node = node
@@ -131,6 +135,29 @@ func (bot *worldBot) turn() {
 
 // leaves says whether the bot leaves now.
 func (bot *worldBot) leaves() bool { return bot.rng.IntN(40) == 0 && !bot.w.calm.Load() }
+
+// watch waits for records of topics that may come, go and move meanwhile. Whatever
+// happens to them, it is answered.
+func (bot *worldBot) watch() {
+	req := kmsg.NewPtrFetchRequest()
+	req.MaxWaitMillis, req.MinBytes, req.MaxBytes, req.SessionEpoch = 10_000, 1<<20, 1<<20, -1
+	for n := range worldNames {
+		rt := kmsg.NewFetchRequestTopic()
+		rt.Topic = fmt.Sprint("t", n)
+		rp := kmsg.NewFetchRequestTopicPartition()
+		rp.FetchOffset, rp.PartitionMaxBytes, rp.CurrentLeaderEpoch = int64(bot.rng.IntN(5)), 1<<20, -1
+		rt.Partitions = append(rt.Partitions, rp)
+		if bot.rng.IntN(2) == 0 {
+			req.Topics = append(req.Topics, rt)
+		}
+	}
+	bot.c.node = bot.rng.IntN(bot.w.n)
+	bot.c.hangUp()
+	began := time.Now()
+	if _, err := ask[*kmsg.FetchResponse](bot.c, req, 12); err == nil && time.Since(began) > 12*time.Second {
+		bot.w.errorf("a fetch of 10 s took %s", time.Since(began))
+	}
+}
 
 // hears notes a generation that the broker has told.
 func (bot *worldBot) hears(generation int32) {
@@ -408,7 +435,7 @@ func (w *world) checkBots() {
 		})
 	}
 	for _, bot := range w.bots {
-		if bot.kind == "streams" {
+		if bot.kind == "streams" || bot.kind == "watcher" {
 			continue
 		}
 		w.await("offset of "+bot.kind, func() error {

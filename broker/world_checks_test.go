@@ -376,6 +376,9 @@ func (w *world) checkSettled() {
 	}
 	w.everythingWorks()
 	w.checkBots()
+	if n := w.b.groups.crowd.Load(); n != 4 {
+		w.errorf("%d members of the newer protocols are counted, want 4", n)
+	}
 	w.checkGroups()
 	w.checkHistory()
 	w.checkOrphans()
@@ -541,6 +544,26 @@ func (w *world) checkOrphans() {
 		if t := c.byID[id.Topic]; t == nil || int(id.Partition) >= len(t.partitions) {
 			w.errorf("partition %s belongs to no topic", id)
 		}
+	}
+}
+
+// checkHeld looks for what is held for clients that are all gone.
+func (w *world) checkHeld() {
+	b := w.b
+	if f, d, r := b.frames.inUse(), b.decoding.inUse(), b.replies.inUse(); f != 0 || d != 0 || r != 0 {
+		w.errorf("%d bytes are held of frames, %d of decoding, %d of answers, and nobody is connected", f, d, r)
+	}
+	if n := b.Stats().Connections; n != 0 {
+		w.errorf("%d connections are open, and nobody is connected", n)
+	}
+	b.meta.mu.Lock()
+	making := len(b.meta.creating)
+	b.meta.mu.Unlock()
+	b.groups.streams.mu.Lock()
+	making += len(b.groups.streams.making)
+	b.groups.streams.mu.Unlock()
+	if making > 0 {
+		w.errorf("%d topics are being made", making)
 	}
 }
 

@@ -102,6 +102,7 @@ type trouble struct {
 	cutIn  atomic.Int64 // the power is cut at this operation, counted down; 0: it is not
 	dead   atomic.Bool  // the process has been ended
 	reads  atomic.Bool  // reads fail too
+	only   atomic.Value // the operations that fail, "" for all: a name, or a part of a path
 	failed atomic.Int64
 }
 
@@ -121,6 +122,9 @@ func newWorld(t *testing.T, seed uint64, loud bool) *world {
 		}
 		rate := w.disk.rate.Load()
 		if rate == 0 || !op.Changes() && (op.Name != "read" || !w.disk.reads.Load()) || coin.Int64N(rate) > 0 {
+			return nil
+		}
+		if only, _ := w.disk.only.Load().(string); op.Name != only && !strings.Contains(op.Path, only) {
 			return nil
 		}
 		w.disk.failed.Add(1)
@@ -183,6 +187,8 @@ func (w *world) play() {
 	for _, c := range w.calls {
 		c.hangUp()
 	}
+	time.Sleep(time.Second)
+	w.checkHeld()
 	if err := w.b.Close(); err != nil {
 		w.errorf("close: %v", err)
 	}
@@ -271,7 +277,7 @@ func (w *world) endLife() {
 		c.hangUp()
 	}
 	w.fs.Start()
-	if w.rng.IntN(4) > 0 {
+	if w.rng.IntN(3) > 0 {
 		w.heal()
 	}
 	w.disk.dead.Store(false)
@@ -329,7 +335,13 @@ func (w *world) breakDisk() {
 	case 2, 3:
 		rate := int64(1 + w.rng.IntN(20))
 		w.disk.reads.Store(w.rng.IntN(2) == 0)
-		w.logf("one of %d operations fails", rate)
+		only := ""
+		if w.rng.IntN(2) == 0 {
+			kinds := []string{"write", "datasync", "create", "remove", "rename", "syncdir", "truncate", "read", "mkdir", "journal/", "partitions/", "checkpoint"}
+			only, rate = kinds[w.rng.IntN(len(kinds))], int64(1+w.rng.IntN(3))
+		}
+		w.disk.only.Store(only)
+		w.logf("one of %d operations fails %s", rate, only)
 		w.disk.rate.Store(rate)
 	default:
 		n := int64(1 + w.rng.IntN(60))
