@@ -281,6 +281,9 @@ func (w *world) endLife() {
 		w.heal()
 	}
 	w.disk.dead.Store(false)
+	if w.rng.IntN(4) == 0 {
+		w.n = 4 - w.n // one broker becomes three, or three become one
+	}
 	w.start()
 	if rest {
 		w.heal()
