@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"slices"
 	"strings"
 	"time"
 
@@ -122,10 +121,12 @@ func (m *metadata) createTopics(wanted []*newTopic) {
 	}
 	if err := m.write(records...); err != nil {
 		m.b.log.Error("create topics", "topics", len(made), "cause", err)
+		var all []*partition
 		for _, w := range made {
 			w.failed = storageFailure(err)
-			m.removePartitions(w.topic.partitions)
+			all = append(all, w.topic.partitions...)
 		}
+		m.removePartitions(all)
 		return
 	}
 	for _, w := range wanted {
@@ -226,21 +227,19 @@ func (m *metadata) removePartitions(partitions []*partition) {
 	m.removeLeft()
 }
 
-// removeLeft removes the partitions that no topic names.
+// removeLeft removes the partitions that no topic names. The first failure ends the
+// attempt: on a disk that fails the others would only take time.
 func (m *metadata) removeLeft() {
 	m.retry = nil
-	var failed error
-	m.left = slices.DeleteFunc(m.left, func(id journal.ID) bool {
-		err := m.b.journal.Remove(id)
-		if err == nil || errors.Is(err, journal.ErrUnknown) {
-			return true
+	for len(m.left) > 0 {
+		id := m.left[0]
+		m.left = m.left[1:]
+		if err := m.b.journal.Remove(id); err != nil && !errors.Is(err, journal.ErrUnknown) {
+			m.left = append(m.left, id)
+			m.b.log.Error("remove partitions of no topic, trying again", "partitions", len(m.left), "cause", err)
+			m.retry = time.After(removeAgain)
+			return
 		}
-		failed = err
-		return false
-	})
-	if failed != nil {
-		m.b.log.Error("remove partitions of no topic, trying again", "partitions", len(m.left), "cause", failed)
-		m.retry = time.After(removeAgain)
 	}
 }
 
