@@ -48,12 +48,18 @@ func (w *world) restart() {
 
 // breakWhen makes every change of the disk fail while it holds.
 func (w *world) breakWhen(holds func() bool) {
-	w.fs.Before = func(op journal.Op) error {
-		if op.Changes() && holds() {
+	w.breakAt(func(op journal.Op) bool { return op.Changes() && holds() })
+}
+
+// breakAt makes the operations fail that it says.
+func (w *world) breakAt(fails func(journal.Op) bool) {
+	hook := func(op journal.Op) error {
+		if fails(op) {
 			return syscall.EIO
 		}
 		return nil
 	}
+	w.hook.Store(&hook)
 }
 
 func (w *world) removeTopic(name string) int16 {
@@ -166,12 +172,7 @@ func TestCoordinatorLoadsAgain(t *testing.T) {
 		at := worldOffset{"g", "t", 0}
 		w.await("commit", func() error { return w.commitAt(at, 7) })
 		w.restart()
-		w.fs.Before = func(op journal.Op) error {
-			if op.Name == "read" && broken.Load() {
-				return syscall.EIO
-			}
-			return nil
-		}
+		w.breakAt(func(op journal.Op) bool { return op.Name == "read" && broken.Load() })
 		broken.Store(true)
 		n := group.PartitionFor("g", 5)
 		for to := range int32(3) {

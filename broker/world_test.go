@@ -80,7 +80,8 @@ type world struct {
 	b     *Broker
 	life  int
 	disk  trouble
-	calm  atomic.Bool // nobody leaves a group
+	hook  atomic.Pointer[func(journal.Op) error] // of a story
+	calm  atomic.Bool                            // nobody leaves a group
 
 	healed time.Time
 	ghosts []func()  // see refusedChange
@@ -115,6 +116,9 @@ func newWorld(t *testing.T, seed uint64, loud bool) *world {
 	cut := rand.New(rand.NewPCG(seed, 8))
 	coin := rand.New(rand.NewPCG(seed, 9))
 	w.fs.Before = func(op journal.Op) error {
+		if hook := w.hook.Load(); hook != nil {
+			return (*hook)(op)
+		}
 		if n := w.disk.cutIn.Load(); n > 0 && w.disk.cutIn.Add(-1) == 0 {
 			w.disk.dead.Store(true)
 			w.fs.PowerCut(cut)
