@@ -21,6 +21,7 @@ type commit struct {
 type commitTopic struct {
 	name       string
 	id         [16]byte
+	named      bool // the client named it, and the shell or the core found the id
 	partitions []commitPartition
 }
 
@@ -46,7 +47,10 @@ func (c *commit) codes(code int16) [][]int16 {
 func (s *Shard) offsetCommit(rq Request, req *kmsg.OffsetCommitRequest) {
 	topics := make([]commitTopic, len(req.Topics))
 	for i, t := range req.Topics {
-		topics[i] = commitTopic{name: t.Topic, id: t.TopicID, partitions: make([]commitPartition, len(t.Partitions))}
+		topics[i] = commitTopic{name: t.Topic, id: t.TopicID, named: req.Version < 10, partitions: make([]commitPartition, len(t.Partitions))}
+		if known := s.topics.byName[t.Topic]; topics[i].id == (TopicID{}) && known != nil {
+			topics[i].id = known.ID
+		}
 		for j, p := range t.Partitions {
 			topics[i].partitions[j] = commitPartition{p.Partition, p.Offset, p.LeaderEpoch, p.Metadata}
 		}
@@ -134,7 +138,7 @@ func (s *Shard) commit(c commit) {
 func (c *commit) offset(nowMs int64, t commitTopic, p commitPartition) offset {
 	o := offset{
 		at: p.at, epoch: p.epoch, metadata: text(p.metadata),
-		committedMs: nowMs, expiresMs: -1, topicID: t.id,
+		committedMs: nowMs, expiresMs: -1, topicID: t.id, named: t.named,
 	}
 	if c.retentionMs >= 0 {
 		o.expiresMs = nowMs + c.retentionMs

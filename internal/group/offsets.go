@@ -23,7 +23,8 @@ type offset struct {
 	metadata    string
 	committedMs int64
 	expiresMs   int64    // -1: the broker's retention applies
-	topicID     [16]byte // zero: nobody knows, as in what Kafka or an older version wrote
+	topicID     [16]byte // zero: there was no such topic
+	named       bool     // the commit named the topic: its id is not in the record
 	position    int64    // of its record, to tell which of two is the newer one
 }
 
@@ -56,6 +57,24 @@ func (os *offsets) drop(tp partition) {
 	delete(of, tp.index)
 	if len(of) == 0 {
 		delete(os.topics, tp.topic)
+	}
+}
+
+// identify gives offsets that came by name out of the log the ids of the topics
+// that have the names now: those whose topic was deleted have a tombstone, or a
+// name that nobody has.
+func (os *offsets) identify(topics *Image) {
+	for name, of := range os.topics {
+		t := topics.byName[name]
+		if t == nil {
+			continue
+		}
+		for i, o := range of {
+			if o.named && o.topicID == ([16]byte{}) {
+				o.topicID = t.ID
+				of[i] = o
+			}
+		}
 	}
 }
 

@@ -24,12 +24,15 @@ func offsetKey(group string, tp partition) []byte {
 }
 
 // offsetRecord writes a committed offset as Kafka 4.2 does: version 1 when it
-// has a retention of its own, else version 4, which names the topic's id when
-// the commit did.
+// has a retention of its own, else version 4, which has the topic's id when the
+// commit had it and not its name.
 func offsetRecord(group string, tp partition, o offset) Record {
 	v := kmsg.OffsetCommitValue{
 		Version: 4, Offset: o.at, LeaderEpoch: o.epoch, Metadata: o.metadata,
-		CommitTimestamp: o.committedMs, TopicID: o.topicID,
+		CommitTimestamp: o.committedMs,
+	}
+	if !o.named {
+		v.TopicID = o.topicID
 	}
 	if o.expiresMs >= 0 {
 		v.Version, v.ExpireTimestamp = 1, o.expiresMs
@@ -98,7 +101,7 @@ func (s *Shard) applyOffset(r Record, producer *int64) error {
 	}
 	o := offset{
 		at: v.Offset, epoch: -1, metadata: v.Metadata, committedMs: v.CommitTimestamp,
-		expiresMs: -1, topicID: v.TopicID, position: s.position,
+		expiresMs: -1, topicID: v.TopicID, named: v.TopicID == [16]byte{}, position: s.position,
 	}
 	if v.Version >= 3 {
 		o.epoch = v.LeaderEpoch

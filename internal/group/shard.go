@@ -263,6 +263,7 @@ func (s *Shard) loaded() {
 	s.phase = running
 	for _, g := range s.sorted() {
 		g.members.loaded()
+		g.offsets.identify(s.topics)
 	}
 	s.topicsDeleted(s.gone)
 	s.gone = nil

@@ -72,7 +72,7 @@ func (s *Shard) forgetPending(g *group) {
 func (s *Shard) txnOffsetCommit(rq Request, req *kmsg.TxnOffsetCommitRequest) {
 	topics := make([]commitTopic, len(req.Topics))
 	for i, t := range req.Topics {
-		topics[i] = commitTopic{name: t.Topic, id: t.TopicID}
+		topics[i] = commitTopic{name: t.Topic, id: t.TopicID, named: t.TopicID == [16]byte{}}
 		for _, p := range t.Partitions {
 			topics[i].partitions = append(topics[i].partitions, commitPartition{p.Partition, p.Offset, p.LeaderEpoch, p.Metadata})
 		}
