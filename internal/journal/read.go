@@ -104,11 +104,13 @@ func (p *Partition) readOnce(space func(n int) []byte, from int64, maxBytes int,
 func (p *Partition) readHot(from int64, left int, minOne bool) (out [][]byte) {
 	i := sort.Search(len(p.hot), func(i int) bool { return p.hot[i].last >= from })
 	for ; i < len(p.hot) && left > 0 || i < len(p.hot) && minOne; i++ {
-		part := cut(p.hot[i].data, from, left, minOne)
-		if len(part) == 0 {
+		part, whole := cut(p.hot[i].data, from, left, minOne)
+		if len(part) > 0 {
+			out = append(out, part)
+		}
+		if !whole {
 			break
 		}
-		out = append(out, part)
 		left -= len(part)
 		minOne = false
 	}
@@ -128,13 +130,14 @@ func (p *Partition) extentsFrom(from int64, maxBytes int) []extent {
 }
 
 // cut gives the batches of data, which are whole, that hold records from the
-// given offset on, as many as fit.
-func cut(data []byte, from int64, left int, minOne bool) []byte {
+// given offset on, as many as fit. It is whole when none is left out: what follows
+// one that is must not be given either.
+func cut(data []byte, from int64, left int, minOne bool) (part []byte, whole bool) {
 	for len(data) > 0 && batchLast(data) < from {
 		data = data[min(batchSize(data), len(data)):]
 	}
 	if len(data) <= left {
-		return data
+		return data, true
 	}
 	end := 0
 	for end < len(data) {
@@ -144,7 +147,7 @@ func cut(data []byte, from int64, left int, minOne bool) []byte {
 		}
 		end += size
 	}
-	return data[:end:end]
+	return data[:end:end], end == len(data)
 }
 
 // readExtents reads exact extents of the journal. Neighbours are read at once;
@@ -160,11 +163,13 @@ func (l *Log) readExtents(space func(n int) []byte, extents []extent, from int64
 			return nil, err
 		}
 		for _, data := range datas {
-			part := cut(data, from, left, minOne)
-			if len(part) == 0 {
+			part, whole := cut(data, from, left, minOne)
+			if len(part) > 0 {
+				out = append(out, part)
+			}
+			if !whole {
 				return out, nil
 			}
-			out = append(out, part)
 			left -= len(part)
 			minOne = false
 		}
@@ -239,7 +244,7 @@ func (p *Partition) readSegment(space func(n int) []byte, s segment, from int64,
 		}
 		switch {
 		case span.whole > span.skipped:
-			if part := cut(buf[span.skipped:span.whole], from, maxBytes, minOne); len(part) > 0 {
+			if part, _ := cut(buf[span.skipped:span.whole], from, maxBytes, minOne); len(part) > 0 {
 				return [][]byte{part}, nil
 			}
 			return nil, errStop

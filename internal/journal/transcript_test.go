@@ -388,7 +388,14 @@ func (s *story) append(p *Partition, name string, words []string, arg func(strin
 	if pid := arg("pid", -1); pid >= 0 {
 		o = wire.BatchOptions{Idempotent: true, ProducerID: pid, ProducerEpoch: int16(arg("epoch", 0)), BaseSequence: int32(arg("seq", 0))}
 	}
-	a := Append{Batches: wire.AppendBatch(nil, o, records...), LeaderEpoch: int32(arg("leader", 0)), LogAppendTime: arg("append-time", 0) == 1}
+	batches := wire.AppendBatch(nil, o, records...)
+	if arg("split", 0) == 1 { // a batch for each record
+		batches = nil
+		for _, r := range records {
+			batches = wire.AppendBatch(batches, o, r)
+		}
+	}
+	a := Append{Batches: batches, LeaderEpoch: int32(arg("leader", 0)), LogAppendTime: arg("append-time", 0) == 1}
 	p.Append(a, func(r Result) {
 		switch {
 		case r.Err != nil:
