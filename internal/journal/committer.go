@@ -415,8 +415,10 @@ func (c *committer) encode(group []pending) int64 {
 // publish makes a durable group visible, then tells everybody.
 func (c *committer) publish(group []pending) {
 	l := c.l
+	written := false
 	for i := range group {
 		e := &group[i]
+		written = written || e.kind != 0
 		switch e.kind {
 		case kindData:
 			c.wakes = e.p.publish(e, c.active, c.wakes)
@@ -463,7 +465,9 @@ func (c *committer) publish(group []pending) {
 		r.p.cool(r.base)
 		l.stats.hot.Add(-r.size)
 	}
-	l.k.noticed()
+	if written {
+		l.k.noticed() // not of a seal: the keeper asks for those itself
+	}
 }
 
 // release tells the one who waits for an entry.

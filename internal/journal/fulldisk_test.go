@@ -3,6 +3,8 @@ package journal
 import (
 	"fmt"
 	"math/rand/v2"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -129,4 +131,28 @@ func leaveFullDisk(t *testing.T, restart bool) {
 	if err := send(other); err != nil {
 		t.Fatalf("restart %v: the space did not come back: %v", restart, err)
 	}
+}
+
+// TestFullDiskIsQuiet leaves a log alone on a disk that has no room for its
+// ballast: it looks once a second whether there is room, and not all the time.
+func TestFullDiskIsQuiet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &MemFS{Limit: 1000}
+		var tries atomic.Int64
+		m.Before = func(op Op) error {
+			if op.Name == "create" && strings.HasSuffix(op.Path, ballastName) && tries.Add(1) > 1000 {
+				m.SetLimit(0) // or it would never end
+			}
+			return nil
+		}
+		l, err := Open(Config{Dir: "data", FS: m, Logger: quiet(), Ballast: 2000})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		time.Sleep(time.Minute)
+		if n := tries.Load(); n < 30 || n > 70 {
+			t.Fatalf("in a minute it tried %d times to make its ballast", n)
+		}
+	})
 }
