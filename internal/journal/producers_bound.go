@@ -88,8 +88,8 @@ func (s *producer) lastOffset() int64 {
 
 // takeBack undoes changes of the table, the last first.
 func (p *Partition) takeBack(changes []producerUndo) {
-	if len(changes) == 0 {
-		return
+	if len(changes) == 0 || p.removed {
+		return // a partition that was removed knows no producers any more
 	}
 	p.producers.undo(changes)
 	p.displaced = slices.DeleteFunc(p.displaced, func(d displaced) bool {
