@@ -14,7 +14,7 @@ const producersFloor = 64
 // use is an append of a producer, by the last offset of its batch.
 type use struct{ id, last int64 }
 
-// displaced is a producer that was forgotten for a batch which may still fail:
+// displaced is a producer, or an epoch of one, that was forgotten for a batch which may still fail:
 // until that batch is durable, a checkpoint has to know the producer.
 type displaced struct {
 	at  int64 // the first offset of the batch
@@ -47,6 +47,11 @@ func (p *Partition) remember(h wire.Header, base, last, timestamp, now int64) pr
 		p.uses = append(p.uses, use{h.ProducerID, last})
 	}
 	if undo.known {
+		if undo.before.epoch != h.ProducerEpoch {
+			// What is known of the epoch before is forgotten for this batch.
+			was := undo.before
+			undo.forgot, undo.was = h.ProducerID, &was
+		}
 		return undo
 	}
 	p.countProducers()
