@@ -45,6 +45,9 @@ func (p *Partition) remember(h wire.Header, base, last, timestamp, now int64) pr
 	undo := p.producers.add(h, base, last, timestamp, now)
 	if p.uses != nil {
 		p.uses = append(p.uses, use{h.ProducerID, last})
+		if len(p.uses) > 4*(len(p.producers)+producersFloor) {
+			p.uses = nil // nobody asks any more
+		}
 	}
 	if undo.known {
 		if undo.before.epoch != h.ProducerEpoch {
