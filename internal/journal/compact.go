@@ -117,7 +117,7 @@ func (k *keeper) compact(p *Partition, c compactionPlan, now int64) (done bool, 
 			return false, err
 		}
 	}
-	w := compactor{k: k, p: p, plan: c, keys: keys, now: now}
+	w := compactor{k: k, p: p, plan: c, keys: keys, end: end, now: now}
 	if err := w.rewrite(); err != nil {
 		w.abort()
 		if errors.Is(err, ErrRemoved) || errors.Is(err, ErrClosed) {
@@ -189,6 +189,7 @@ type compactor struct {
 	p    *Partition
 	plan compactionPlan
 	keys map[keySum]int64
+	end  int64 // keys has what is below
 	now  int64
 
 	out   []segment
@@ -279,7 +280,7 @@ func (w *compactor) filter(h wire.Header, batch []byte) ([]byte, error) {
 	switch {
 	case h.DeleteHorizon():
 		horizon = h.BaseTimestamp
-	case tombstones:
+	case tombstones && h.LastOffset() < w.end:
 		horizon = w.now + w.plan.settings.DeleteRetentionMs
 	}
 	if len(kept) == total && (horizon < 0 || h.DeleteHorizon()) {
@@ -290,7 +291,8 @@ func (w *compactor) filter(h wire.Header, batch []byte) ([]byte, error) {
 
 // keeps says whether a record stays: it has a key, nothing newer has the same,
 // and it is no tombstone whose time is over. A tombstone's time begins when
-// compaction first meets it (KIP-534).
+// compaction first meets it (KIP-534), which is when it is among the keys: one
+// that went before would leave the values that it deletes.
 func (w *compactor) keeps(h wire.Header, r wire.Record) bool {
 	if r.Key == nil || r.Offset < w.plan.start {
 		return false
@@ -298,7 +300,7 @@ func (w *compactor) keeps(h wire.Header, r wire.Record) bool {
 	if newest, ok := w.keys[sumOf(r.Key)]; ok && newest > r.Offset {
 		return false
 	}
-	return r.Value != nil || !h.DeleteHorizon() || w.now < h.BaseTimestamp
+	return r.Value != nil || !h.DeleteHorizon() || w.now < h.BaseTimestamp || r.Offset >= w.end
 }
 
 func (w *compactor) add(batch []byte) error {
