@@ -16,11 +16,12 @@ var errFound = errors.New("found")
 // into one batch, which it decompresses.
 func (p *Partition) OffsetForTime(ms int64) (offset, ts int64, epoch int32, ok bool, err error) {
 	err = p.walkFrom(func(maxTs int64) bool { return maxTs >= ms }, func(h wire.Header, batch []byte) error {
-		if h.MaxTimestamp < ms {
+		start := p.Start()
+		if h.MaxTimestamp < ms || h.LastOffset() < start {
 			return nil
 		}
-		return eachTimed(h, batch, func(o, t int64) error {
-			if t < ms || o < p.Start() {
+		return eachTimed(h, batch, start, func(o, t int64) error {
+			if t < ms || o < start {
 				return nil
 			}
 			offset, ts, epoch, ok = o, t, h.LeaderEpoch, true
@@ -37,14 +38,26 @@ func (p *Partition) OffsetForTime(ms int64) (offset, ts int64, epoch int32, ok b
 // when several have it. ok is false when the log is empty.
 func (p *Partition) MaxTimestamp() (offset, ts int64, ok bool, err error) {
 	p.mu.Lock()
-	newest := int64(-1)
+	start, newest, deleted := p.start, int64(-1), int64(-1)
+	note := func(base, maxTs int64) {
+		if base < start { // its largest may be of a record that is deleted
+			deleted = max(deleted, maxTs)
+		} else {
+			newest = max(newest, maxTs)
+		}
+	}
 	for _, s := range p.segments {
-		newest = max(newest, s.maxTs)
+		note(s.base, s.maxTs)
 	}
 	for _, e := range p.extents {
-		newest = max(newest, e.maxTs)
+		note(e.base, e.maxTs)
 	}
 	p.mu.Unlock()
+	if deleted > newest {
+		if newest, err = p.largest(newest); err != nil {
+			return 0, 0, false, fmt.Errorf("look up the largest timestamp in %s: %w", p.id, err)
+		}
+	}
 	if newest < 0 {
 		return 0, 0, false, nil
 	}
@@ -52,11 +65,29 @@ func (p *Partition) MaxTimestamp() (offset, ts int64, ok bool, err error) {
 	return offset, ts, ok, err
 }
 
+// largest is the largest timestamp that is above one, by looking at records.
+func (p *Partition) largest(ts int64) (int64, error) {
+	start := p.Start()
+	err := p.walkFrom(func(maxTs int64) bool { return maxTs > ts }, func(h wire.Header, batch []byte) error {
+		if h.MaxTimestamp <= ts || h.LastOffset() < start {
+			return nil
+		}
+		return eachTimed(h, batch, start, func(o, t int64) error {
+			if o >= start {
+				ts = max(ts, t)
+			}
+			return nil
+		})
+	})
+	return ts, err
+}
+
 // eachTimed gives offsets and timestamps of a batch's records. Log append time
-// is one for all, so nothing is decompressed for it.
-func eachTimed(h wire.Header, batch []byte, f func(offset, ts int64) error) error {
+// is one for all, so nothing is decompressed for it, and it is that of the first
+// record that the log still has.
+func eachTimed(h wire.Header, batch []byte, start int64, f func(offset, ts int64) error) error {
 	if h.LogAppendTime() {
-		return f(h.BaseOffset, h.MaxTimestamp)
+		return f(max(h.BaseOffset, start), h.MaxTimestamp)
 	}
 	return wire.EachRecord(batch, func(r wire.Record) error { return f(r.Offset, r.Timestamp) })
 }
