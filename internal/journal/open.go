@@ -120,6 +120,9 @@ func (l *Log) recover() error {
 	for _, p := range l.numbers {
 		p.leo = max(p.leo, p.start)
 		p.hw = p.leo
+		if len(p.segments) > 0 && p.segments[0].last < p.start {
+			l.k.trims = append(l.k.trims, p) // the log ended before it gave the space back
+		}
 	}
 	if err := l.checkFiles(); err != nil {
 		return err
