@@ -30,7 +30,11 @@ func (b *ballast) open() error {
 		return err
 	}
 	for _, f := range files {
-		if f.Name == ballastName && f.Size >= b.size {
+		switch {
+		case f.Name != ballastName:
+		case b.size <= 0: // of a process that was told to keep one
+			b.l.k.orphans = append(b.l.k.orphans, b.l.path(ballastName))
+		case f.Size >= b.size:
 			b.there.Store(true)
 		}
 	}
