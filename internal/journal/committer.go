@@ -514,7 +514,7 @@ func (c *committer) fail(group []pending, err error) {
 	}
 	for _, p := range locked {
 		p.leo = p.hw
-		p.epochs.cut(p.hw)
+		p.epochs.cut(max(p.hw, p.start+1))
 		p.mu.Unlock()
 	}
 	for i := range failed {
