@@ -372,7 +372,8 @@ func (m *MemFS) SyncDir(dir string) error {
 		return pathError("syncdir", dir, err)
 	}
 	for path := range m.safe {
-		if filepath.Dir(path) == dir && m.live[path] == nil {
+		// What was in a directory that is gone went with it, synced or not.
+		if up := filepath.Dir(path); up == dir && m.live[path] == nil || filepath.Dir(up) == dir && m.live[up] == nil {
 			delete(m.safe, path)
 		}
 	}
