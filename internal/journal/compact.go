@@ -134,9 +134,9 @@ func (k *keeper) compact(p *Partition, c compactionPlan, now int64) (done bool, 
 	p.segments = append(slices.Clone(w.out), p.segments[len(c.segments):]...)
 	p.cleaned = end
 	saved := sizeOf(c.segments) - sizeOf(w.out)
-	if saved > 0 {
-		p.chill(end) // or readers at the tail would go on seeing what is gone
-	}
+	// Or readers at the tail would go on seeing what is gone. An append may have
+	// batches on both sides of end.
+	p.chill(c.segments[len(c.segments)-1].last + 1)
 	p.mu.Unlock()
 	k.l.stats.compacted.Add(saved)
 	k.discard(p, c.segments)
@@ -257,7 +257,9 @@ func (w *compactor) filter(h wire.Header, batch []byte) ([]byte, error) {
 	if h.LastOffset() < w.plan.start {
 		return nil, nil
 	}
-	if h.Control() {
+	// Behind the keys of this pass nothing goes: not a tombstone, which would leave
+	// the values that it deletes.
+	if h.Control() || h.BaseOffset >= w.end {
 		return batch, nil
 	}
 	var kept []wire.Record
@@ -280,7 +282,7 @@ func (w *compactor) filter(h wire.Header, batch []byte) ([]byte, error) {
 	switch {
 	case h.DeleteHorizon():
 		horizon = h.BaseTimestamp
-	case tombstones && h.LastOffset() < w.end:
+	case tombstones:
 		horizon = w.now + w.plan.settings.DeleteRetentionMs
 	}
 	if len(kept) == total && (horizon < 0 || h.DeleteHorizon()) {
@@ -291,8 +293,7 @@ func (w *compactor) filter(h wire.Header, batch []byte) ([]byte, error) {
 
 // keeps says whether a record stays: it has a key, nothing newer has the same,
 // and it is no tombstone whose time is over. A tombstone's time begins when
-// compaction first meets it (KIP-534), which is when it is among the keys: one
-// that went before would leave the values that it deletes.
+// compaction first meets it (KIP-534).
 func (w *compactor) keeps(h wire.Header, r wire.Record) bool {
 	if r.Key == nil || r.Offset < w.plan.start {
 		return false
@@ -300,7 +301,7 @@ func (w *compactor) keeps(h wire.Header, r wire.Record) bool {
 	if newest, ok := w.keys[sumOf(r.Key)]; ok && newest > r.Offset {
 		return false
 	}
-	return r.Value != nil || !h.DeleteHorizon() || w.now < h.BaseTimestamp || r.Offset >= w.end
+	return r.Value != nil || !h.DeleteHorizon() || w.now < h.BaseTimestamp
 }
 
 func (w *compactor) add(batch []byte) error {
