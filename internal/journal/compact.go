@@ -40,14 +40,14 @@ func (k *keeper) compactAll(parts []*Partition, now time.Time) (again bool, err 
 		plan := p.compaction(now.UnixMilli())
 		p.mu.Unlock()
 		if !plan.due {
-			again = again || plan.dirty > 0
+			again = again || plan.dirty > 0 || plan.young
 			continue
 		}
 		done, e := k.compact(p, plan, now.UnixMilli())
 		if e != nil { // the others have their turn nevertheless
 			err = errors.Join(err, fmt.Errorf("compact %s: %w", p.id, e))
 		}
-		again = again || !done
+		again = again || !done || plan.young
 	}
 	return again, err
 }
@@ -58,6 +58,7 @@ type compactionPlan struct {
 	from     int       // the first one of them that is dirty
 	dirty    int64     // bytes
 	due      bool
+	young    bool // a segment waits for min.compaction.lag.ms
 	start    int64
 	cleaned  int64
 	settings Settings
@@ -81,7 +82,7 @@ func (p *Partition) compaction(now int64) compactionPlan {
 			continue
 		}
 		if lag := p.settings.MinCompactionLagMs; lag > 0 && s.age(now) < lag {
-			c.segments = c.segments[:i]
+			c.segments, c.young = c.segments[:i], true
 			break
 		}
 		c.dirty += s.size
