@@ -83,13 +83,18 @@ func (p *Partition) largest(ts int64) (int64, error) {
 }
 
 // eachTimed gives offsets and timestamps of a batch's records. Log append time
-// is one for all, so nothing is decompressed for it, and it is that of the first
-// record that the log still has.
+// is one for all, so nothing is decompressed for it, unless the first records of
+// the batch are deleted.
 func eachTimed(h wire.Header, batch []byte, start int64, f func(offset, ts int64) error) error {
-	if h.LogAppendTime() {
-		return f(max(h.BaseOffset, start), h.MaxTimestamp)
+	if h.LogAppendTime() && h.BaseOffset >= start {
+		return f(h.BaseOffset, h.MaxTimestamp)
 	}
-	return wire.EachRecord(batch, func(r wire.Record) error { return f(r.Offset, r.Timestamp) })
+	return wire.EachRecord(batch, func(r wire.Record) error {
+		if h.LogAppendTime() {
+			r.Timestamp = h.MaxTimestamp
+		}
+		return f(r.Offset, r.Timestamp)
+	})
 }
 
 // walkFrom gives the batches of segments and extents whose largest timestamp
