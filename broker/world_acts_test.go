@@ -26,8 +26,8 @@ type worldTopic struct {
 	retained   bool // only so long or so much, at some time
 	maybeNew   bool
 	maybeGone  bool
-	maybeParts int
-	maybeConf  map[string]string
+	maybeParts []int
+	maybeConf  []map[string]string
 }
 
 // worldPart is one partition.
@@ -299,9 +299,9 @@ func (w *world) growTopic() {
 			t.parts = append(t.parts, newWorldPart())
 		}
 	case o == unknown:
-		t.maybeParts = to
+		t.maybeParts = append(t.maybeParts, to)
 	default:
-		w.refusedChange(func() { t.maybeParts = to })
+		w.refusedChange(func() { t.maybeParts = append(t.maybeParts, to) })
 		w.mustNot("grow "+t.name, code)
 	}
 }
@@ -356,9 +356,9 @@ func (w *world) alterConfigs() {
 		w.ghosts = nil
 		t.configs = configs
 	case o == unknown:
-		t.maybeConf = configs
+		t.maybeConf = append(t.maybeConf, configs)
 	default:
-		w.refusedChange(func() { t.maybeConf = configs })
+		w.refusedChange(func() { t.maybeConf = append(t.maybeConf, configs) })
 		w.mustNot("configs of "+t.name, code)
 	}
 }

@@ -240,17 +240,19 @@ func (w *world) adoptTopic(t *worldTopic, is described) {
 	if t.id != is.id {
 		w.errorf("topic %s is another one", t.name)
 	}
-	if is.parts == t.maybeParts {
+	if slices.Contains(t.maybeParts, is.parts) {
 		for len(t.parts) < is.parts {
 			t.parts = append(t.parts, newWorldPart())
 		}
 	}
-	t.maybeParts = 0
+	t.maybeParts = nil
 	if len(t.parts) != is.parts {
 		w.errorf("topic %s has %d partitions, want %d", t.name, is.parts, len(t.parts))
 	}
-	if t.maybeConf != nil && maps.Equal(t.maybeConf, is.configs) {
-		t.configs = t.maybeConf
+	for _, maybe := range t.maybeConf {
+		if maps.Equal(maybe, is.configs) {
+			t.configs = maybe
+		}
 	}
 	t.maybeConf = nil
 	if !maps.Equal(t.configs, is.configs) {
